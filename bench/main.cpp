@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -36,11 +38,11 @@ bool runs_alone() {
   }
 }
 
-/// Does the command that was chosen, and makes sure that all it printed is where it should be.
-int execute(const CommandAction& action) {
+/// Does the work and makes sure that all it printed is where it should be. No exception leaves it.
+int execute(const CommandAction& work) {
   try {
     if (runs_alone()) remove_stale_run_folders();
-    const int code = action();
+    const int code = work();
     finish_standard_output();
     return code;
   } catch (const Error& error) {
@@ -63,10 +65,12 @@ int execute_and_print(const CommandAction& action) {
   });
 }
 
-int run_program(int argc, char** argv) {
+/// Reads the command line, which may already refuse an option's value, and does the command.
+int do_command(int argc, char** argv) {
   CLI::App app("", "plumbline");
   CommandAction action;
-  add_commands(app, action, argc > 1 ? argv[1] : "");
+  const bool quiet = argc > 2 && std::string_view(argv[1]) == "--quiet";
+  add_commands(app, action, argc > 1 ? argv[quiet ? 2 : 1] : "");
   try {
     std::vector<std::string> words = with_switches_set({argv + std::min(argc, 1), argv + argc});
     std::reverse(words.begin(), words.end());  // as CLI11 wants a vector
@@ -74,15 +78,11 @@ int run_program(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     const bool asked =
         error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success);  // --help, --version
-    return execute([&] {
-      if (asked) {
-        app.exit(error);
-        return static_cast<int>(ExitCode::done);
-      }
-      return report(usage_error(app, error), "", ExitCode::bad_input);
-    });
+    if (!asked) return report(usage_error(app, error), "", ExitCode::bad_input);
+    app.exit(error);
+    return static_cast<int>(ExitCode::done);
   }
-  return execute_and_print(action);
+  return action();
 }
 
 }  // namespace
@@ -91,5 +91,5 @@ int run_program(int argc, char** argv) {
 int main(int argc, char** argv) {
   plumbline::prepare_standard_streams();
   if (const std::optional<int> supervised = plumbline::launch_entry(argc, argv)) return *supervised;
-  return plumbline::run_program(argc, argv);
+  return plumbline::execute_and_print([=] { return plumbline::do_command(argc, argv); });
 }

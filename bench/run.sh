@@ -3,11 +3,17 @@
 # given, it then finds the batch sizes of a distillation that fit their memory. After the build that takes 5
 # minutes at most.
 #   ./bench/run.sh [MATRIX.yaml]      default: bench/matrices/demo.yaml
+[ -n "${BASH_VERSION:-}" ] || { echo "run.sh: found another shell, expected bash; start it as bench/run.sh" >&2; exit 2; }
 set -euo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
+called_from=$PWD
+cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/.."
 source bench/setup.sh
+plumbline_script bench/run.sh "$@"
 
+[ $# -le 1 ] || plumbline_refuse "found $# arguments, expected one matrix at most; run others by plumbline matrix"
 matrix=${1:-bench/matrices/demo.yaml}
+[ $# -eq 0 ] || [ ! -f "$called_from/$matrix" ] || matrix=$called_from/$matrix
+[ -f "$matrix" ] || plumbline_refuse "$matrix: found no such file, expected a matrix; bench/matrices/ has some"
 out=results/local/$(basename "${matrix%.yaml}")
 profile=results/local/profile.json
 

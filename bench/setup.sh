@@ -6,7 +6,7 @@ plumbline_packages=(
   g++ cmake ninja-build ccache
   libfmt-dev nlohmann-json3-dev libyaml-cpp-dev libtomlplusplus-dev libcli11-dev
   libdnnl-dev ocl-icd-opencl-dev libopenmpi-dev openmpi-bin libhwloc-dev librandom123-dev
-  libprotozero-dev libminizip-dev zlib1g-dev libsodium-dev
+  libprotozero-dev libminizip-dev zlib1g-dev
   libgtest-dev libgmock-dev libbenchmark-dev librapidcheck-dev
   python3
 )
@@ -14,6 +14,25 @@ plumbline_packages=(
 plumbline_check_packages=(clang clang-format clang-tidy libclang-rt-14-dev python3-dev python3-venv)
 # Large, and only one check needs it: the report page in a real browser, which is skipped without.
 plumbline_browser_packages=(chromium)
+
+# plumbline_refuse TEXT: ends the script with one line.
+plumbline_refuse() {
+  echo "$plumbline_name: $1" >&2
+  exit 2
+}
+
+# plumbline_script PATH ARGUMENT ...: answers before anything is installed or built. The comment that opens
+# the script is its help.
+plumbline_script() {
+  plumbline_name=$(basename "$1")
+  case ${2:-} in
+    -h | --help)
+      awk 'NR > 1 { if (!/^#/) exit; sub(/^# ?/, ""); print }' "$1"
+      exit 0
+      ;;
+  esac
+  [ -w . ] || plumbline_refuse "$PWD: found a checkout that cannot be written, expected one for build/; copy it"
+}
 
 plumbline_setup() {
   local missing=() package

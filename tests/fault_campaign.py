@@ -2,12 +2,12 @@
 """Does anything get lost, and does anything stay behind? Injects faults into the program from outside.
 
     tests/fault_campaign.py [PROGRAM] [--signals N] [--environment N] [--files N] [--flags N]
-                            [--conversions N] [--links N] [--clients N] [--keys N] [--seed S]
+                            [--conversions N] [--links N] [--keys N] [--seed S]
                             [--seconds LIMIT] [--short]
 
 PROGRAM defaults to build/release/bench/plumbline. A full campaign, hours on two processors, is
     tests/fault_campaign.py --signals 500 --environment 500 --files 9000 --flags 3000 --conversions 1000 \\
-                            --links 500 --clients 200 --keys 3000
+                            --links 500 --keys 3000
 --short is a minute of everything. No injection starts after LIMIT seconds. The same seed makes the same
 injections, though a signal never comes at the same instant twice. Injected are:
   signals      five kinds of targets at a random moment of a small matrix: plumbline, its supervisor, mpirun,
@@ -18,7 +18,6 @@ injections, though a signal never comes at the same instant twice. Injected are:
   flags        random combinations of options
   conversions  conversions of checkpoints: kills at any instant, full disks, damaged or missing files
   links        symbolic links and pipes in a results folder, as another user could put them there
-  clients      hostile clients of the store by which tasks of torchrun meet
   keys         a key in a random configuration: it changes the result, is refused, or is named as without
                effect
 After each: no finished row is lost, nothing hangs, and no process or folder stays behind once the next
@@ -34,15 +33,14 @@ from pathlib import Path
 
 sys.dont_write_bytecode = True  # nothing is written among the sources
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from campaign import clients, conversions, environment, files, flags, keys, links, signals  # noqa: E402
+from campaign import conversions, environment, files, flags, keys, links, signals  # noqa: E402
 from campaign.bench import Bench  # noqa: E402
 
 KINDS = {"signals": signals.inject, "environment": environment.inject, "files": files.inject,
          "flags": flags.inject,
-         "conversions": conversions.inject, "links": links.inject, "clients": clients.inject,
+         "conversions": conversions.inject, "links": links.inject,
          "keys": keys.inject}
 SHORT = {"signals": 12, "environment": 20, "files": 150, "flags": 60, "conversions": 15, "links": 10,
-         "clients": 4,
          "keys": 100}
 
 

@@ -78,7 +78,8 @@ def main():
         return 0
     wrong = 0
     with tempfile.TemporaryDirectory() as scratch:
-        for name, base in (("llama", "llama"), ("llama_all", "llama"), ("gpt2", "gpt2")):
+        for name, base in (("llama", "llama"), ("llama_all", "llama"), ("llama_canonical", "llama"),
+                           ("gpt2", "gpt2")):
             logits, chosen = largest_difference(program, name, base, pathlib.Path(scratch))
             print(f"{name}: logits of PEFT {peft.__version__} and of merged weights differ by {logits:.1e}, "
                   f"log-probabilities of plumbline generate by {chosen:.1e}")

@@ -1,7 +1,7 @@
 # One test program per folder, one CTest test per file of it, so that `ctest -R validate_test` runs
 # validate_test.cpp.
 
-# Everything that runs without mpirun and without the whole program: the sanitizers' target.
+# Everything that runs without mpirun and without the whole program, fuzzers too.
 add_custom_target(unit_tests)
 
 # Headers that nearly every test includes, parsed once. Tests are compiled without optimisation: most run for
@@ -24,33 +24,56 @@ function(plumbline_test_options target)
   endif()
 endfunction()
 
-# plumbline_define(files ... DEFINITIONS name=value ...): each definition for the files that name it. With the
-# checkout's path in it ccache could not use the others' objects in another clone.
-function(plumbline_define)
+# plumbline_naming(out files ... DEFINITIONS name=value ...): the files that name a definition.
+function(plumbline_naming out)
   cmake_parse_arguments(ARG "" "" "DEFINITIONS" ${ARGN})
-  foreach(definition IN LISTS ARG_DEFINITIONS)
-    string(REGEX REPLACE "=.*" "" name "${definition}")
-    foreach(file IN LISTS ARG_UNPARSED_ARGUMENTS)
-      file(STRINGS ${file} named REGEX "${name}" LIMIT_COUNT 1)
-      if(named)
-        set_property(SOURCE ${file} APPEND PROPERTY COMPILE_DEFINITIONS "${definition}")
-      endif()
-    endforeach()
+  list(TRANSFORM ARG_DEFINITIONS REPLACE "=.*" "" OUTPUT_VARIABLE names)
+  list(JOIN names "|" names)
+  set(found "")
+  foreach(file IN LISTS ARG_UNPARSED_ARGUMENTS)
+    file(STRINGS ${file} named REGEX "${names}" LIMIT_COUNT 1)
+    if(named)
+      list(APPEND found ${file})
+    endif()
   endforeach()
+  set(${out} ${found} PARENT_SCOPE)
 endfunction()
 
-# plumbline_test_program(name [MPI] SOURCES a_test.cpp support.cpp ... [DEPENDS ...] [DEFINITIONS ...]
+# plumbline_test_program(name SOURCES a_test.cpp support.cpp ... [DEPENDS ...] [DEFINITIONS ...]
 #                        [OPTIMIZE level] [RANKS 1 2 4] [LABELS ...] [WHOLE])
 # Registers a test for every source that is called ..._test.cpp. `a_test.cpp:2:4` runs on other rank counts
 # than those of RANKS. With RANKS the program is an MPI program and each test runs under mpirun once per rank
-# count, as name.Nranks.
-# WHOLE: one test named like the program, whatever its files.
+# count, as name.Nranks. The program's name is a label of its tests.
+# WHOLE: one test named like the program, whatever its files, each compiled alone.
 # OPTIMIZE: for tests that compute much.
+# Tests are compiled in batches (cmake/library.cmake): headers are most of a compiler's input. Names cannot
+# clash, since a test has a namespace of its own, plumbline::a_test; what it shares is compiled alone.
 function(plumbline_test_program program)
   cmake_parse_arguments(ARG "WHOLE" "OPTIMIZE" "SOURCES;DEPENDS;DEFINITIONS;RANKS;LABELS" ${ARGN})
   set(files ${ARG_SOURCES})
   list(TRANSFORM files REPLACE "[.]cpp:.*" ".cpp")
+  # Apart: with the checkout's path in them ccache could not use the others' objects in another clone.
+  list(APPEND ARG_DEFINITIONS PLUMBLINE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  plumbline_naming(defined ${files} DEFINITIONS ${ARG_DEFINITIONS})
+  list(REMOVE_ITEM files ${defined})
   add_executable(${program} ${files})
+  set(targets ${program})
+  if(defined)
+    add_library(${program}_with_paths OBJECT ${defined})
+    target_compile_definitions(${program}_with_paths PRIVATE ${ARG_DEFINITIONS})
+    list(APPEND targets ${program}_with_paths)
+  endif()
+  if(PLUMBLINE_UNITY AND NOT ARG_WHOLE)
+    set(shared ${files} ${defined})
+    list(FILTER shared EXCLUDE REGEX "_test[.]cpp$")
+    set_source_files_properties(${shared} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+    foreach(target IN LISTS targets)
+      plumbline_batches(${target} BYTES 70000)
+    endforeach()
+  endif()
+  if(defined)
+    target_sources(${program} PRIVATE $<TARGET_OBJECTS:${program}_with_paths>)
+  endif()
   set(main GTest::gtest_main)
   if(ARG_RANKS)
     set(main GTest::gtest)  # an MPI test brings its own main
@@ -59,14 +82,16 @@ function(plumbline_test_program program)
       SKIP_PRECOMPILE_HEADERS ON)
     list(APPEND ARG_DEPENDS MPI::MPI_CXX)
   endif()
-  target_link_libraries(${program} PRIVATE plumbline_options ${ARG_DEPENDS} ${main} GTest::gmock)
-  plumbline_define(${files} DEFINITIONS PLUMBLINE_SOURCE_DIR="${PROJECT_SOURCE_DIR}" ${ARG_DEFINITIONS})
-  plumbline_test_options(${program} ${ARG_OPTIMIZE})
+  foreach(target IN LISTS targets)
+    target_link_libraries(${target} PRIVATE plumbline_options ${ARG_DEPENDS} ${main} GTest::gmock)
+    plumbline_test_options(${target} ${ARG_OPTIMIZE})
+  endforeach()
   if(NOT ARG_RANKS AND NOT "cli" IN_LIST ARG_LABELS)
     add_dependencies(unit_tests ${program})
   endif()
   if(ARG_WHOLE)
-    plumbline_add_test(${program} COMMAND $<TARGET_FILE:${program}> RANKS ${ARG_RANKS} LABELS ${ARG_LABELS})
+    plumbline_add_test(${program} COMMAND $<TARGET_FILE:${program}> RANKS ${ARG_RANKS}
+      LABELS ${program} ${ARG_LABELS})
     set(ARG_SOURCES "")
   endif()
   foreach(source IN LISTS ARG_SOURCES)
@@ -90,6 +115,10 @@ function(plumbline_test program source)
   if(NOT lines)
     message(FATAL_ERROR "${source}: no TEST of GoogleTest starts a line of it")
   endif()
+  file(STRINGS ${source} own REGEX "^namespace plumbline[a-z0-9_:]*::${name} {$" LIMIT_COUNT 1)
+  if(NOT own)
+    message(FATAL_ERROR "${source}: no namespace plumbline::${name}, its own, starts a line of it")
+  endif()
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${source})  # another suite: another filter
   set(filter "")
   foreach(suite IN LISTS lines)
@@ -97,7 +126,7 @@ function(plumbline_test program source)
   endforeach()
   list(JOIN filter ":" filter)
   plumbline_add_test(${name} COMMAND $<TARGET_FILE:${program}> "--gtest_filter=${filter}"
-    RANKS ${ARG_RANKS} LABELS ${ARG_LABELS})
+    RANKS ${ARG_RANKS} LABELS ${program} ${ARG_LABELS})
 endfunction()
 
 # plumbline_add_test(name COMMAND program [argument ...] [RANKS 1 2 4] [LABELS ...])

@@ -42,6 +42,7 @@ struct SoftwareCommunication {
   bool sharded = false;            // FSDP: parameters gathered layer by layer
   bool gathers_in_place = false;   // sharded units are used and reduced where they lie, without copies
   bool async_tensor = false;       // tensor-parallel communication split into pieces and hidden
+  double all_reduced_bytes = 0;    // of a gradient element that ZeRO 1 all-reduces, and does not scatter
   double bucket_elements = 0;      // least number of gradients reduced at once; 0: those of a layer
   double message_s = 0;            // of a pipeline message: both sides synchronise with the host
   double collective_slowdown = 1;  // of compute while collectives of other passes wait on the device
@@ -78,9 +79,11 @@ struct SoftwareRecomputation {
 
 /// Gradients, optimizer and memory.
 struct SoftwareMemory {
-  bool clears_gradients = false;  // of the whole rank, sharded or not, in a pass of its own
-  bool scaled_gradients = false;  // divided by the data ranks before they are summed, in a pass of their own
-  double gradient_bytes = 2;      // of a gradient element, held and reduced
+  bool clears_gradients = false;   // of the whole rank, sharded or not, in a pass of its own
+  bool scaled_gradients = false;   // divided by the data ranks before they are summed, in a pass of their own
+  double gradient_bytes = 2;       // of a gradient element, held and reduced
+  double bf16_gradient_bytes = 0;  // the same where training is in bf16; 0: as gradient_bytes
+  double bf16_copy_bytes = 0;      // of a 16-bit gradient held beside those
   double weight_gradient_bytes = 0;  // moved per parameter and micro-batch to accumulate the gradient
   double optimizer_bytes = 0;        // moved per parameter and step
   double state_bytes = 0;            // held per parameter, unsharded: parameter, gradient, master, moments
@@ -94,6 +97,11 @@ struct SoftwareMemory {
   double logit_gradient_bytes = 0;  // held besides in the backward
   double held_logit_bytes = 0;      // at all times, from one step to the next
   double metric_logit_bytes = 0;    // held while metrics are computed, after the backward
+
+  /// Bytes of a gradient element, held and reduced, where training is in bf16 or in another type.
+  double gradient_bytes_in(bool bf16) const {
+    return bf16 && bf16_gradient_bytes > 0 ? bf16_gradient_bytes : gradient_bytes;
+  }
 };
 
 /// Processor time.

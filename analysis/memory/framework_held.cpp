@@ -15,13 +15,15 @@ MemoryBreakdown framework_held_bytes(std::span<const StageShape> stages) {
   MemoryBreakdown held;
   if (stages.empty()) return held;
   const StageShape& any = stages.front();
-  double elements = 0;
-  double trained = 0;  // of experts that are spread over ranks apart: they have other copies
+  double elements = 0;  // in the form that the optimizer updates
+  double frozen = 0;    // in the storage type
+  double trained = 0;   // of experts that are spread over ranks apart: they have other copies
   double experts = 0;
   for (const StageShape& s : stages) {
     const auto spread = static_cast<double>(spread_expert_elements(s));
-    elements +=
-        static_cast<double>(elements_of(s).whole() + (s.adapters.frozen() ? trainable_elements(s) : 0));
+    const auto whole = static_cast<double>(elements_of(s).whole());
+    elements += s.adapters.frozen() ? static_cast<double>(trainable_elements(s)) : whole;
+    frozen += s.adapters.frozen() ? whole : 0;
     trained += static_cast<double>(trainable_elements(s)) - spread;
     experts += spread;
   }
@@ -33,7 +35,14 @@ MemoryBreakdown framework_held_bytes(std::span<const StageShape> stages) {
   };
   const Software& sw = *any.software;
   const double weights = sw.memory.state_bytes - sw.memory.gradient_bytes - sw.memory.optimizer_state_bytes;
+  // An fp32 weight is the optimizer's; frozen ones keep the storage type that they are loaded in: Megatron-LM
+  // (megatron/core/optimizer/__init__.py@d086a2e3 skips parameters without gradient), DeepSpeed
+  // (deepspeed/runtime/engine.py@b555aa53 casts the module), PEFT 0.21.2 (peft/tuners/tuners_utils.py,
+  // cast_adapter_dtype: adapters alone become fp32), torchtune (its recipes/configs/llama3_1/8B_lora.yaml
+  // @0031bfb0, dtype bf16). torchtitan's adapters have the type of their weight
+  // (components/lora.py@0b83f010).
   held[Category::parameters] = bytes(elements - experts, weights, any.sharding.zero >= 3);
+  held[Category::parameters] += bytes(frozen, static_cast<double>(any.numerics.e()), any.sharding.zero >= 3);
   held[Category::parameters] += bytes(experts / piece_of_experts(3), weights, false);
   // Layer weights in the forms that FP8 products read, kept from one step to the next: besides those in 16
   // bit, or instead of them.
@@ -44,8 +53,10 @@ MemoryBreakdown framework_held_bytes(std::span<const StageShape> stages) {
       held[Category::parameters] += bytes(static_cast<double>(quantized_matrices(s)), each, false);
   }
   const auto of_gradient = static_cast<double>(any.numerics.g());
-  held[Category::gradients] = bytes(trained, of_gradient, any.sharding.zero >= 2) +
-                              bytes(experts / piece_of_experts(2), of_gradient, false);
+  if (any.numerics.type == DType::bf16)
+    held[Category::gradients] += bytes(trained, sw.memory.bf16_copy_bytes, any.sharding.zero >= 2);
+  held[Category::gradients] += bytes(trained, of_gradient, any.sharding.zero >= 2) +
+                               bytes(experts / piece_of_experts(2), of_gradient, false);
   held[Category::optimizer] =
       bytes(trained, sw.memory.optimizer_state_bytes, any.sharding.zero >= 1) +
       bytes(experts / any.expert.state_shards, sw.memory.optimizer_state_bytes, false);

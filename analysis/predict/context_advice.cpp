@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "analysis/predict/prediction_rows.hpp"
 #include "core/config/config_checks.hpp"
 
 namespace plumbline {
@@ -49,7 +50,7 @@ std::string context_report(const RunConfig& config, const RepeatedSchedule& step
       text += fmt::format("  {:<11} impossible: {}\n", name, *reason);
       continue;
     }
-    if (why_unpredictable(other)) continue;
+    if (why_unpredictable(other) || why_not_advised(config, other)) continue;
     const bool given = way == config.parallel.cp.comm_type;
     const Prediction predicted_way = given ? Prediction{} : predict(other, step, hardware);
     const Prediction& found = given ? prediction : predicted_way;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "analysis/hardware/profiles/profiles.hpp"
+#include "analysis/predict/software_rows.hpp"
 #include "analysis/step/stage_shapes.hpp"
 #include "analysis/work/framework_list.hpp"
 #include "core/schedule/schedule_traits.hpp"
@@ -207,19 +208,33 @@ constexpr PredictionRow kRows[] = {
     {"pipeline_schedule", "any", "a software that has the schedule", true, true, schedule_of_software},
 };
 
-Refusal first_refusal(const C& config, const H* hardware) {
+/// Refusals of the rows in order, `most` at most. `hardware`: null for those of searches.
+std::vector<std::string> refusals(const C& config, const H* hardware, std::size_t most) {
   const S& software = software_of(config);
-  for (const PredictionRow& row : kRows) {
+  std::vector<std::string> found;
+  for (const PredictionRow& row : prediction_rows()) {
+    if (found.size() == most) break;
     if (row.searches != (hardware == nullptr) || (row.frameworks && software.own_step)) continue;
-    if (auto refusal = row.refusal(config, software, hardware)) return refusal;
+    if (auto refusal = row.refusal(config, software, hardware)) found.push_back(std::move(*refusal));
   }
-  return std::nullopt;
+  return found;
+}
+
+Refusal first_refusal(const C& config, const H* hardware) {
+  std::vector<std::string> found = refusals(config, hardware, 1);
+  if (found.empty()) return std::nullopt;
+  return std::move(found.front());
 }
 
 }  // namespace
 
 std::span<const PredictionRow> prediction_rows() {
-  return kRows;
+  static const std::vector<PredictionRow> kAll = [] {
+    std::vector<PredictionRow> rows(std::begin(kRows), std::end(kRows));
+    rows.insert(rows.end(), software_rows().begin(), software_rows().end());
+    return rows;
+  }();
+  return kAll;
 }
 
 std::optional<std::string> why_unpredictable(const RunConfig& config, const HardwareProfile& hardware) {
@@ -232,16 +247,8 @@ std::optional<std::string> why_unsearched(const RunConfig& config) {
 
 std::vector<std::string> predicted_as_if(const RunConfig& config, const HardwareProfile& hardware) {
   std::vector<std::string> lines;
-  const std::string& software = config.machine.software;
-  if (const auto lacked = why_unsearched(config))
-    lines.push_back(fmt::format("{}; predicted as if {} had it", *lacked, software));
-  // Its optimizer's states are whole on every replica (arXiv:2104.04473).
-  if (software == "megatron-2021" && config.parallel.effective_zero_stage() > 0) {
-    lines.push_back(
-        fmt::format("zero_stage: found {} with {}, expected 0, as it shards no states; predicted as if {} "
-                    "had it",
-                    config.parallel.dp.zero_stage, software, software));
-  }
+  for (const std::string& lacked : refusals(config, nullptr, prediction_rows().size()))
+    lines.push_back(fmt::format("{}; predicted as if {} had it", lacked, config.machine.software));
   // Volta is the only architecture of the list without products in bf16.
   const bool lacks_bf16 =
       hardware.accelerator() != nullptr && hardware.accelerator()->name.starts_with("v100");
@@ -252,6 +259,17 @@ std::vector<std::string> predicted_as_if(const RunConfig& config, const Hardware
                     hardware.accelerator()->name));
   }
   return lines;
+}
+
+std::optional<std::string> why_not_advised(const RunConfig& given, const RunConfig& changed) {
+  const Software& software = software_of(changed);
+  if (software.own_step) return std::nullopt;
+  for (const PredictionRow& row : prediction_rows()) {
+    if (!row.searches) continue;
+    auto refusal = row.refusal(changed, software, nullptr);
+    if (refusal && !row.refusal(given, software, nullptr)) return refusal;
+  }
+  return std::nullopt;
 }
 
 }  // namespace plumbline

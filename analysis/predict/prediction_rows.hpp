@@ -5,25 +5,13 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "analysis/hardware/hardware.hpp"
-#include "analysis/hardware/software.hpp"
+#include "analysis/predict/prediction_row.hpp"
 #include "core/config/run_config.hpp"
 
 namespace plumbline {
-
-struct PredictionRow {
-  std::string_view key;
-  std::string_view values;  // of the key, that need something
-  std::string_view needed;
-  bool searches = false;    // refused by searches alone
-  bool frameworks = false;  // asked of other software than plumbline alone
-  /// "KEY: found X with Y, expected Z", or nothing. `hardware` is given unless `searches`.
-  std::optional<std::string> (*refusal)(const RunConfig& config, const Software& software,
-                                        const HardwareProfile* hardware) = nullptr;
-};
 
 /// In the order in which they are asked.
 std::span<const PredictionRow> prediction_rows();
@@ -33,6 +21,9 @@ std::span<const PredictionRow> prediction_rows();
 std::optional<std::string> why_unpredictable(const RunConfig& config, const HardwareProfile& hardware);
 /// The same of searches alone, in which software tries no schedule that it does not have.
 std::optional<std::string> why_unsearched(const RunConfig& config);
+/// Reason why no advice for `given` proposes `changed`: a part that the software lacks, and that `given` does
+/// without.
+std::optional<std::string> why_not_advised(const RunConfig& given, const RunConfig& changed);
 /// Lines about parts that the software or hardware lacks, and that are predicted as if it had them.
 std::vector<std::string> predicted_as_if(const RunConfig& config, const HardwareProfile& hardware);
 

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <exception>
+#include <functional>
 #include <optional>
 
 #include "analysis/hardware/hardware.hpp"
@@ -116,10 +119,10 @@ double peak_of(const MemoryPrediction& memory, MemoryOf which) {
   return static_cast<double>(peak.value);
 }
 
-}  // namespace
-
-PredictedRun predict_run(const PublishedRun& run, const Profiles& profiles, const ScheduleMakers& make) {
+/// The prediction of a row's one reading.
+PredictedRun predict_reading(const PublishedRun& run, const Profiles& profiles, const ScheduleMakers& make) {
   PredictedRun predicted;
+  predicted.choice = run.choice;
   predicted.unmodelled = run.unmodelled;
   const std::optional<HardwareProfile> hardware = hardware_of(run.config.machine.hardware, profiles);
   for (std::string& feature : not_predicted(run.config, hardware, profiles)) {
@@ -130,7 +133,43 @@ PredictedRun predict_run(const PublishedRun& run, const Profiles& profiles, cons
   const Prediction prediction = predict(run.config, make.of_run(run.config), *hardware, software);
   predicted.step_s = prediction.time.step.value;
   predicted.fit = prediction.fit;
+  predicted.kind = kind_of(run.config, *hardware);
   predicted.peak_bytes = peak_of(prediction.memory, run.measured.memory_of);
+  return predicted;
+}
+
+Spread spread_of(const std::vector<PredictedRun>& runs, double PredictedRun::*figure) {
+  Spread spread{runs.front().*figure, runs.front().*figure};
+  for (const PredictedRun& run : runs) {
+    spread.low = std::min(spread.low, run.*figure);
+    spread.high = std::max(spread.high, run.*figure);
+  }
+  return spread;
+}
+
+}  // namespace
+
+PredictedRun predict_run(const PublishedRun& run, const Profiles& profiles, const ScheduleMakers& make) {
+  std::vector<PredictedRun> readings;
+  std::exception_ptr refusal;
+  const auto add = [&](const PublishedRun& reading) {
+    try {
+      readings.push_back(predict_reading(reading, profiles, make));
+    } catch (const InputError&) {  // too few micro-batches for its schedule, for example
+      if (!refusal) refusal = std::current_exception();
+    }
+  };
+  add(run);
+  for (const PublishedRun& other : run.others) add(other);
+  if (readings.empty()) std::rethrow_exception(refusal);
+  PredictedRun likeliest = readings.front();
+  std::erase_if(readings, [](const PredictedRun& reading) { return !reading.unmodelled.empty(); });
+  if (readings.empty()) return likeliest;
+  const auto fits = [](const PredictedRun& reading) { return reading.fit.fits; };
+  if (std::any_of(readings.begin(), readings.end(), fits)) std::erase_if(readings, std::not_fn(fits));
+  PredictedRun predicted = readings.front();
+  predicted.step_spread = spread_of(readings, &PredictedRun::step_s);
+  predicted.peak_spread = spread_of(readings, &PredictedRun::peak_bytes);
   return predicted;
 }
 

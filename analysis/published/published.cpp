@@ -24,7 +24,7 @@ std::string precision_of(const RunConfig& config) {
                                                     : "bf16";
 }
 
-RunTraits traits_of(const PublishedRun& run) {
+RunTraits traits_of(const PublishedRun& run, const PredictedRun& predicted) {
   const ParallelConfig& parallel = run.config.parallel;
   std::string more_than_one;
   const auto add = [&](const char* name, bool in_use) {
@@ -41,7 +41,8 @@ RunTraits traits_of(const PublishedRun& run) {
           precision_of(run.config),
           more_than_one.empty() ? "one rank" : more_than_one,
           parallel.tensor,
-          static_cast<bool>(run.config.model.mixture),
+          predicted.kind,
+          predicted.fit,
           run.cells};
 }
 
@@ -52,11 +53,13 @@ void compare_run(const PublishedRun& run, const Profiles& profiles, const Schedu
     table.skipped.push_back(not_modelled(run.row, predicted.unmodelled));
     return;
   }
-  const auto add = [&](const char* quantity, double ours, double theirs) {
-    if (theirs > 0) table.rows.push_back({run.label, quantity, ours, theirs, run.sweep, traits_of(run)});
+  const auto add = [&](const char* quantity, double ours, double theirs, const Spread& spread) {
+    if (theirs > 0)
+      table.rows.push_back({run.label, quantity, ours, theirs, run.sweep, traits_of(run, predicted), spread,
+                            predicted.choice});
   };
-  add("step_s", predicted.step_s, run.measured.step_s);
-  add("peak_bytes", predicted.peak_bytes, run.measured.peak_bytes);
+  add("step_s", predicted.step_s, run.measured.step_s, predicted.step_spread);
+  add("peak_bytes", predicted.peak_bytes, run.measured.peak_bytes, predicted.peak_spread);
 }
 
 void compare_formulas(const PublishedTable& table, FormulaReader formulas, const Profiles& profiles,
@@ -125,7 +128,7 @@ ComparedTable compare_table(const PublishedTable& table, const Profiles& profile
                             const ScheduleMakers& make) {
   ComparedTable result;
   result.name = table.name;
-  if (const FormulaReader formulas = formula_reader(table.name)) {
+  if (const FormulaReader formulas = formula_reader(table)) {
     compare_formulas(table, formulas, profiles, make, result);
     return result;
   }

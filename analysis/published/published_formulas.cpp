@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <map>
 #include <utility>
@@ -253,19 +254,20 @@ RunConfig gpt_run(std::int64_t layers, std::int64_t hidden, std::int64_t heads, 
   return config;
 }
 
-FormulaReader formula_reader(std::string_view table) {
+FormulaReader formula_reader(const PublishedTable& table) {
+  // The column that holds the figures decides: a table may have any name.
   constexpr std::array<std::pair<std::string_view, FormulaReader>, 8> kReaders = {{
-      {"korthikanti_fig7_activation_percent", activation_percent},
-      {"korthikanti_fig1_memory_gib", memory_gib},
-      {"korthikanti_table4_layer_22b", layer_22b},
-      {"zero_table1_memory_gb", zero_memory},
-      {"vocab_parallel_8gpu_stage_times", stage_times},
-      {"vocab_parallel_table3_scaling", vocabulary_scaling},
-      {"zero_bubble_table5", handcrafted_bubbles},
-      {"schedule_formulas", schedule_formulas},
+      {"seqsel_pct", activation_percent},
+      {"activations_seq_sel_gib", memory_gib},
+      {"overhead_pct", layer_22b},
+      {"1T_Pos+g+p", zero_memory},
+      {"F_us_per_stage", stage_times},
+      {"8gpu_pct", vocabulary_scaling},
+      {"bubble_ZB_H1", handcrafted_bubbles},
+      {"activation", schedule_formulas},
   }};
-  for (const auto& [name, reader] : kReaders) {
-    if (name == table) return reader;
+  for (const auto& [column, reader] : kReaders) {
+    if (std::find(table.columns.begin(), table.columns.end(), column) != table.columns.end()) return reader;
   }
   return nullptr;
 }

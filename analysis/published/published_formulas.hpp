@@ -1,7 +1,6 @@
 // Published tables that are not step times of whole runs: memory formulas, one layer, simulator oracles.
 #pragma once
 
-#include <string_view>
 #include <vector>
 
 #include "analysis/hardware/profiles/profiles.hpp"
@@ -14,6 +13,6 @@ namespace plumbline {
 using FormulaReader = void (*)(const PublishedRow&, const Profiles&, const ScheduleMakers&,
                                std::vector<ComparedRow>&);
 /// nullptr when the table is not one of them.
-FormulaReader formula_reader(std::string_view table);
+FormulaReader formula_reader(const PublishedTable& table);
 
 }  // namespace plumbline

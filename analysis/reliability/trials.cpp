@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <thread>
 #include <vector>
+
+#include "core/base/run_parallel.hpp"
 
 namespace plumbline {
 namespace {
@@ -57,11 +58,7 @@ Goodput run_trials(const TrialPlan& plan, const std::function<TrialTimes(TrialRa
       trials[i] = trial(random);
     }
   };
-  std::vector<std::thread> others;
-  others.reserve(threads);
-  for (std::size_t first = 1; first < threads; ++first) others.emplace_back(work, first);
-  work(0);
-  for (std::thread& other : others) other.join();
+  run_parallel(threads, work);
   return gathered(trials, plan.horizon.value);
 }
 

@@ -81,9 +81,7 @@ std::optional<Evaluator::Bounds> Evaluator::bounds(const SearchKeys& keys) {
 /// Costs none of which exceeds those that predict() simulates.
 Costs Evaluator::bounding_costs(const SearchSchedules::Entry& entry, const StageKinds& kinds,
                                 const std::vector<StageMemo::Stage*>& stages) {
-  Load load;
-  load.layout = config_.layout();
-  load.collective_contention = collective_contention(config_, hardware_, software_);
+  Load load = least_load(config_, hardware_, software_);
   for (std::size_t kind = 0; kind < stages.size(); ++kind)
     memo_.passes(*stages[kind], kinds.shapes[kinds.first_stage[kind]], entry.present, load);
   Costs costs;

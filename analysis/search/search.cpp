@@ -4,12 +4,11 @@
 
 #include <algorithm>
 #include <atomic>
-#include <exception>
-#include <thread>
 
 #include "analysis/search/search_space.hpp"
 #include "analysis/step/stage_shapes.hpp"
 #include "core/base/error.hpp"
+#include "core/base/run_parallel.hpp"
 
 namespace plumbline {
 namespace {
@@ -20,25 +19,17 @@ struct Point {
   Evaluator::Bounds bounds;
 };
 
-/// Runs `work(worker, i)` for i in [0, count) on some threads; the first exception is thrown.
+/// Runs `work(worker, i)` for i in [0, count) on some threads; an exception ends all.
 void in_parallel(int threads, int count, const std::function<void(std::size_t, int)>& work) {
   std::atomic<int> next{0};
-  std::vector<std::exception_ptr> failures(static_cast<std::size_t>(threads));
-  const auto run = [&](std::size_t worker) {
+  run_parallel(static_cast<std::size_t>(threads), [&](std::size_t worker) {
     try {
       for (int i = next++; i < count; i = next++) work(worker, i);
     } catch (...) {
-      failures[worker] = std::current_exception();
       next = count;
+      throw;
     }
-  };
-  std::vector<std::thread> others;
-  for (std::size_t i = 1; i < failures.size(); ++i) others.emplace_back(run, i);
-  run(0);
-  for (std::thread& thread : others) thread.join();
-  for (const std::exception_ptr& failure : failures) {
-    if (failure) std::rethrow_exception(failure);
-  }
+  });
 }
 
 /// A candidate with its prediction and its place in the order of the search.
@@ -101,6 +92,7 @@ class Selection {
     best_.insert(std::upper_bound(best_.begin(), best_.end(), found, faster), found);
     if (best_.size() > limit_) best_.pop_back();
   }
+  bool has_fitting() const { return !best_.empty(); }
   void finish(SearchResult& result) const {
     for (const Found& found : best_) result.best.push_back(found.candidate);
     for (const Found& found : front_.list()) result.front.push_back(found.candidate);
@@ -145,11 +137,17 @@ SearchResult search(const SearchRequest& request, const HardwareProfile& hardwar
   std::vector<std::string> refused(regions.size());
   const int all = static_cast<int>(regions.size());
   std::atomic<int> done{0};
+  std::atomic<bool> stopped{false};
+  const auto look = [&] {
+    if (!stopped && request.stopped && request.stopped()) stopped = true;
+  };
   in_parallel(threads, all, [&](std::size_t worker, int i) {
+    if (stopped) return;
     const auto region = static_cast<std::size_t>(i);
     evaluators[worker].begin_region();
     refused[region] = visit_region(request.config, regions[region], selective, [&](const SearchKeys& keys) {
-      if (request.wanted && !request.wanted(keys)) return;
+      if (worker == 0) look();
+      if (stopped || (request.wanted && !request.wanted(keys))) return;
       if (const auto bounds = evaluators[worker].bounds(keys)) {
         points[region].push_back({keys, *bounds});
       }
@@ -181,7 +179,12 @@ SearchResult search(const SearchRequest& request, const HardwareProfile& hardwar
     return a < b;
   });
   Selection selection(request, evaluators.front());
-  for (const std::size_t i : by_bound) selection.consider(order[i], i);
+  for (const std::size_t i : by_bound) {
+    look();
+    if (stopped && selection.has_fitting()) break;
+    if (!stopped || order[i].bounds.fits) selection.consider(order[i], i);
+  }
+  result.complete = !stopped;
   selection.finish(result);
   return result;
 }

@@ -19,6 +19,9 @@ struct SearchRequest {
   SearchLimits limits;
   /// False for candidates to leave out; empty: none. Called from several threads.
   std::function<bool(const SearchKeys&)> wanted{};
+  /// True from the moment at which the search ends with what it has found; empty: never. Called often, from
+  /// the thread that searches.
+  std::function<bool()> stopped{};
 };
 
 struct SearchResult {
@@ -28,12 +31,14 @@ struct SearchResult {
   std::uint64_t fitting = 0;
   std::uint64_t simulated = 0;  // the rest cannot be among the best or on the front, by their bounds
   std::string refused;          // why one configuration that is none was refused; empty: none was
+  bool complete = true;         // false: stopped; figures and lists are of what was seen until then
 };
 
 /// The result of predicting every candidate; of those with equal times and bytes the first in the order of
 /// the search. The memory of each is predicted, its time where a lower bound does not rule it out. Calls
-/// `progress(done, all)` now and then from one thread. Throws InputError when the request allows no layout at
-/// all, with the necessary change.
+/// `progress(done, all)` now and then from one thread. A stopped search still predicts one candidate that
+/// fits, if it has seen any. Throws InputError when the request allows no layout at all, with the necessary
+/// change.
 SearchResult search(const SearchRequest& request, const HardwareProfile& hardware, const StepFor& make,
                     const std::function<void(int, int)>& progress = {});
 

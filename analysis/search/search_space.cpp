@@ -4,8 +4,10 @@
 #include <bit>
 #include <cstdint>
 
+#include "analysis/hardware/profiles/software_arguments.hpp"
 #include "analysis/hardware/software.hpp"
 #include "analysis/predict/prediction_rows.hpp"
+#include "analysis/predict/software_rows.hpp"
 #include "analysis/step/stage_shapes.hpp"
 #include "core/config/config_checks.hpp"
 #include "core/config/layer_distribution.hpp"
@@ -29,6 +31,7 @@ class RegionVisit {
   RegionVisit(const RunConfig& config, bool selective, const std::function<void(const SearchKeys&)>& visit)
       : config_(config),
         software_(software_of(config)),
+        has_(software_arguments(config.machine.software)),
         selective_(selective),
         modules_(config.recompute.modules),
         visit_(visit) {}
@@ -59,9 +62,9 @@ class RegionVisit {
   }
 
  private:
-  /// Chunks that do not divide the layers. Megatron-Core takes them as a layout, so they are balanced.
+  /// Stages that do not divide the layers. Megatron-Core takes them as a layout, so they are balanced.
   bool uneven(const SearchKeys& keys) const {
-    return keys.chunks > 1 &&
+    return (keys.chunks > 1 || has_.even_stages) &&
            config_.model.layers % (static_cast<std::int64_t>(keys.pipeline) * keys.chunks) != 0;
   }
 
@@ -123,7 +126,13 @@ class RegionVisit {
     if (keys.pipeline == 1 && keys.schedule != 0) return;
     if (find_with_passes(traits.name, keys.vocabulary) == nullptr) return;
     if (traits.whole_groups && microbatches_ % keys.pipeline != 0) return;
-    // Everything varied below is always possible.
+    // Everything varied below is always possible. Choices that the software makes itself are not varied:
+    // layouts would be listed several times.
+    const bool sharded = software_.communication.sharded;
+    const bool instances = config_.parallel.dp.optimizer_instances > 1;
+    keys.zero = sharded ? 3 : instances ? 1 : 0;
+    keys.recompute_layers = 1;
+    keys.half_gradients = false;
     set_keys(keys, config_);
     if (why_unsearched(config_)) return;
     auto reason = why_invalid(config_);
@@ -132,14 +141,15 @@ class RegionVisit {
       refused_ = *reason;
       return;
     }
-    const int groups = keys.recompute == Recompute::full ? most_layers : 1;
-    // Choices that the software makes itself are not varied: layouts would be listed several times.
-    const bool one_sharding = software_.communication.sharded;
-    const bool one_gradient = software_.memory.gradient_bytes <= 2;
+    const int groups = keys.recompute == Recompute::full && has_.recompute_groups ? most_layers : 1;
+    const bool one_gradient =
+        software_.memory.gradient_bytes_in(config_.numerics.precision == DType::bf16) <= 2 ||
+        !has_.bf16_gradients;
+    const int least_zero = keys.zero;
+    const int most_zero = sharded ? 3 : keys.data * keys.context == 1 ? least_zero : most_zero_stage(config_);
     for (int group = 1; group <= groups; ++group) {
       keys.recompute_layers = group;
-      for (int zero = 0; zero <= (keys.data * keys.context > 1 && !one_sharding ? 3 : 0); ++zero) {
-        if (zero == 2 && software_.communication.buckets()) continue;  // Megatron-Core, which has none
+      for (int zero = least_zero; zero <= most_zero; ++zero) {
         keys.zero = zero;
         if (zero > 0 && config_.model.mixture) {
           set_keys(keys, config_);
@@ -156,6 +166,7 @@ class RegionVisit {
 
   RunConfig config_;
   const Software& software_;
+  const SoftwareArguments& has_;
   bool selective_;
   RecomputeModules modules_;  // of selective recomputation
   const std::function<void(const SearchKeys&)>& visit_;

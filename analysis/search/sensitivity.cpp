@@ -10,6 +10,8 @@
 
 #include "analysis/hardware/profiles/machine_constants.hpp"
 #include "analysis/predict/predict.hpp"
+#include "analysis/predict/prediction_rows.hpp"
+#include "analysis/predict/software_rows.hpp"
 #include "analysis/step/stage_shapes.hpp"
 #include "core/base/error.hpp"
 #include "core/base/text_input.hpp"
@@ -98,11 +100,11 @@ class Variants {
                                        : "recompute_granularity full",
           keys);
     }
-    for (int zero = 0; zero <= 3; ++zero) {
+    const Software& software = software_of(config_);
+    const int most_zero = keys_.data == 1 || software.communication.sharded ? -1 : most_zero_stage(config_);
+    for (int zero = 0; zero <= most_zero; ++zero) {
       keys = keys_;
-      if (keys.data == 1 || zero == keys.zero) continue;
-      if (zero == 2 && software_of(config_).communication.buckets())
-        continue;  // Megatron-Core, which has none
+      if (zero == keys.zero) continue;
       keys.zero = zero;
       add(fmt::format("zero_stage {} -> {}", keys_.zero, zero), keys);
     }
@@ -210,7 +212,7 @@ Limits what_limits(const RunConfig& config, const HardwareProfile& hardware, con
   RunConfig other = config;
   for (const Variant& variant : variants.list) {
     set_keys(variant.keys, other);
-    if (why_invalid(other) || why_unsearched(other)) continue;
+    if (why_invalid(other) || why_not_advised(config, other)) continue;
     try {
       const RepeatedSchedule theirs = make(other);
       if (simulated_actions(theirs) > kMostVariedActions) {

@@ -310,7 +310,8 @@ void set_framework(const RunConfig& config, const Software& framework, StageShap
   shape.attention.fp8 = config.numerics.fp8_dot_product_attention && shape.numerics.framework_fp8;
   shape.numerics.fp8 = shape.numerics.fp8_tensorwise = false;
   shape.numerics.fp8_history = 0;
-  if (framework.memory.gradient_bytes <= 2) shape.numerics.grad_type = shape.numerics.type;
+  if (framework.memory.gradient_bytes_in(shape.numerics.type == DType::bf16) <= 2)
+    shape.numerics.grad_type = shape.numerics.type;
   if (framework.communication.sharded) shape.sharding.zero = 3;
   if (shape.sharding.data == 1) shape.sharding.zero = 0;
   const int zero = shape.sharding.zero;
@@ -343,8 +344,13 @@ StageShape common_shape(const RunConfig& config, const Software& software) {
   shape.overlap.tensor = config.parallel.effective_tp_comm_overlap();
   shape.recomputation = recomputation_of(config);
   if (config.finetune.lora()) {
-    shape.adapters = {config.finetune.lora_rank, config.finetune.lora_targets, shape.traits.own_lists,
-                      config.finetune.scale() != 1};
+    const LayersApart apart = layers_apart(config);
+    shape.adapters = {config.finetune.lora_rank,
+                      config.finetune.lora_targets,
+                      shape.traits.own_lists,
+                      config.finetune.scale() != 1,
+                      apart.qkv,
+                      apart.fc1};
   }
   if (shape.traits.own_lists) {
     set_own_step(config, shape);

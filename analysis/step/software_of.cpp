@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "analysis/hardware/profiles/profiles.hpp"
+#include "core/config/families/tensor_names.hpp"
 
 namespace plumbline {
 
@@ -12,6 +13,14 @@ const Software& software_of(const RunConfig& config) {
 
 StepTraits traits_of(const Software& software) {
   return software.own_step ? StepTraits() : kFrameworkTraits;
+}
+
+LayersApart layers_apart(const RunConfig& config) {
+  if (!config.finetune.canonical()) return {};
+  const bool gated = is_gated(config.model.activation);
+  if (!software_of(config).own_step) return {true, gated};
+  const TensorNames& names = tensor_names(config.model);
+  return {names.attention.fused == FusedQkv::none, gated && !names.mlp.up.empty()};
 }
 
 std::optional<std::string> why_model_unlisted(const RunConfig& config, const Software& software) {

@@ -140,8 +140,10 @@ struct RecomputationShape {
 struct AdapterShape {
   std::int64_t rank = 0;  // r of the adapters, which alone train; 0: everything trains
   LoraTargets targets = LoraTargets::attention;
-  bool own = false;     // of plumbline's own step (bench/training/lora.md)
-  bool scaled = false;  // there, alpha is not r
+  bool own = false;        // of plumbline's own step (bench/training/lora.md)
+  bool scaled = false;     // there, alpha is not r
+  bool qkv_apart = false;  // q, k and v have an A each
+  bool fc1_apart = false;  // so have gate and up
   bool frozen() const { return rank > 0; }
   friend bool operator==(const AdapterShape&, const AdapterShape&) = default;
 };

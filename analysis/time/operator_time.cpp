@@ -112,7 +112,8 @@ double compute_time(const OperatorCall& call, const HardwareProfile& hardware, c
   }
   if (adds_and_norms(call) && !at_once) return joined_time(call, hardware, load, false);
   if (hardware.accelerator() != nullptr) {
-    return accelerator_time(call, hardware.accelerator()->constants.device).value *
+    const double pace = call.as<StreamCall>() != nullptr ? 1 : load.slowest;
+    return accelerator_time(call, hardware.accelerator()->constants.device).value * pace *
            load.collective_contention;
   }
   return roofline(call, hardware);

@@ -4,6 +4,7 @@
 
 #include "analysis/simulate/simulator.hpp"
 #include "analysis/simulate/step_simulation.hpp"
+#include "analysis/stragglers/slowest_gpu.hpp"
 
 namespace plumbline {
 
@@ -15,11 +16,18 @@ double collective_contention(const RunConfig& config, const HardwareProfile& har
              : software.communication.collective_slowdown;
 }
 
+Load least_load(const RunConfig& config, const HardwareProfile& hardware, const Software& software) {
+  Load load;
+  load.layout = config.layout();
+  load.collective_contention = collective_contention(config, hardware, software);
+  if (hardware.accelerator() != nullptr) load.slowest = slowest_gpu(load.layout.world());
+  return load;
+}
+
 Load load_of(const RunConfig& config, const RepeatedSchedule& step, const HardwareProfile& hardware,
              const Software& software) {
-  Load load;
-  const Layout& layout = load.layout = config.layout();
-  load.collective_contention = collective_contention(config, hardware, software);
+  Load load = least_load(config, hardware, software);
+  const Layout& layout = load.layout;
   const int processors = hardware.processors();
   if (processors == 0) return load;
   const int peers = layout.tensor * layout.data;  // ranks of one pipeline coordinate

@@ -12,6 +12,8 @@ namespace plumbline {
 /// For a configuration that splits the vocabulary, on an accelerator of analysis/hardware.
 double collective_contention(const RunConfig& config, const HardwareProfile& hardware,
                              const Software& software);
+/// Layout, contention and the slowest GPU alone: no processors are shared.
+Load least_load(const RunConfig& config, const HardwareProfile& hardware, const Software& software);
 /// Everything but the working sets. While a rank computes, its tensor and data-parallel neighbours do too. A
 /// rank of another pipeline coordinate computes for 1 - (idle ÷ compute) of the time, with equal stages: for
 /// 1F1B that is 1 - (P-1)/M.

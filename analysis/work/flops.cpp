@@ -1,5 +1,6 @@
 #include "analysis/work/flops.hpp"
 
+#include "analysis/step/software_of.hpp"
 #include "analysis/step/stage_kinds.hpp"
 #include "analysis/step/stage_shapes.hpp"
 
@@ -48,14 +49,18 @@ std::int64_t matmul_parameters(const ModelConfig& model) {
          model.mixture_layers() * mixture_parameters(model, projections) + model.vocab * model.hidden;
 }
 
-std::int64_t adapter_parameters(const ModelConfig& model, const FinetuneConfig& finetune) {
+std::int64_t adapter_parameters(const RunConfig& config) {
+  const ModelConfig& model = config.model;
+  const FinetuneConfig& finetune = config.finetune;
   if (!finetune.lora()) return 0;
+  const LayersApart apart = layers_apart(config);
   const std::int64_t q = model.heads * model.head_dim;
   const std::int64_t k = model.kv_heads * model.head_dim;
   const std::int64_t up = (is_gated(model.activation) ? 2 : 1) * model.ffn;
-  std::int64_t widths = model.hidden + q + 2 * k;
+  std::int64_t widths = (apart.qkv ? 3 : 1) * model.hidden + q + 2 * k;
   if (finetune.lora_targets != LoraTargets::qkv) widths += q + model.hidden;
-  if (finetune.lora_targets == LoraTargets::all) widths += model.hidden + up + model.ffn + model.hidden;
+  if (finetune.lora_targets == LoraTargets::all)
+    widths += (apart.fc1 ? 2 : 1) * model.hidden + up + model.ffn + model.hidden;
   return model.layers * finetune.lora_rank * widths;
 }
 
@@ -93,7 +98,7 @@ Flops model_flops_per_token(const RunConfig& config) {
   };
   Flops student = flops_of_model(config.model) + module_flops_per_token(config);
   if (config.finetune.lora()) {
-    const auto adapters = static_cast<double>(adapter_parameters(config.model, config.finetune));
+    const auto adapters = static_cast<double>(adapter_parameters(config));
     student += Flops{6.0 * adapters - 2.0 * static_cast<double>(matmul_parameters(config.model))};
   }
   if (!config.distillation.teacher) return student;

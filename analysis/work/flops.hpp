@@ -11,7 +11,7 @@ namespace plumbline {
 std::int64_t matmul_parameters(const ModelConfig& model);
 
 /// Parameters of LoRA's adapters in the whole model; 0 without.
-std::int64_t adapter_parameters(const ModelConfig& model, const FinetuneConfig& finetune);
+std::int64_t adapter_parameters(const RunConfig& config);
 
 /// FLOPs of the model per trained token, forward and backward, nothing recomputed:
 ///   6·N + 12·Σ (a·d)·n

@@ -130,7 +130,9 @@ std::vector<OperatorCall> fp8_scale_calls(const HeldStages& rank);
 /// ZeRO 1 and 2: gathers of a stage by OPT or the first forward of a step, unit by unit.
 /// `in_forward`: gathers of the first forward of a step, else those of OPT.
 std::vector<OperatorCall> parameter_gather_calls(const StageShape& shape, bool in_forward);
-/// OPT on data-parallel rank `data_rank` (which decides whose piece holds key and value rows).
+/// True if OPT sums parts of units over tensor ranks, so that ZeRO's pieces decide what a data rank sums.
+bool sums_parts_of_units(const StageShape& shape);
+/// OPT on data-parallel rank `data_rank`.
 std::vector<OperatorCall> optimizer_calls(const HeldStages& rank, const RunConfig& config, int data_rank);
 
 }  // namespace plumbline

@@ -6,6 +6,7 @@
 
 #include "analysis/work/operator_list_calls.hpp"
 #include "analysis/work/parameter_units.hpp"
+#include "analysis/work/sure_overflow.hpp"
 
 namespace plumbline {
 namespace {
@@ -31,9 +32,13 @@ std::int64_t owned_key_value_rows(const StageShape& s, int data_rank) {
   return std::max<std::int64_t>(0, std::min(to, (mine + 1) * piece) - std::max(from, mine * piece));
 }
 
+bool sums_adapters(const StageShape& s) {
+  return s.adapters.own && s.sharding.tensor > 1;
+}
+
 /// Sums of the adapters' replicated matrices over the tensor ranks, of the data rank's piece.
 void reduce_adapters(const StageShape& s, int data_rank, CallList& list) {
-  if (!s.adapters.own || s.sharding.tensor == 1) return;
+  if (!sums_adapters(s)) return;
   const std::int64_t piece = trainable_layer(s) / (s.sharding.zero >= 1 ? s.pieces() : 1);
   const std::int64_t mine = s.sharding.zero >= 1 ? data_rank % s.pieces() * piece : 0;
   for (std::int64_t layer = 0; layer < s.layers; ++layer) {
@@ -233,6 +238,10 @@ std::vector<OperatorCall> parameter_gather_calls(const StageShape& s, bool in_fo
   return std::move(list.calls);
 }
 
+bool sums_parts_of_units(const StageShape& s) {
+  return s.attention.shared_kv || sums_adapters(s);
+}
+
 std::vector<OperatorCall> optimizer_calls(const HeldStages& rank, const RunConfig& config, int data_rank) {
   if (rank.held.empty()) return {};
   const StageShape& any = rank.held.front();
@@ -284,6 +293,10 @@ std::vector<OperatorCall> optimizer_calls(const HeldStages& rank, const RunConfi
   for (std::size_t i = 0; i < rank.of_first_route; ++i) append(norm_calls(rank.held[i]));
   list.collective(CallKind::all_reduce, "gradient norm all-reduce", world ? Group::world : Group::model,
                   world ? rank.layout.world() : model, 1, DType::fp32);
+  if (overflows_in_every_step(config)) {
+    for (const StageShape& s : rank.held) append(clear_calls(s));
+    return std::move(list.calls);
+  }
   for (const StageShape& s : rank.held) append(update_calls(s, config.optimizer.kind));
   for (const StageShape& s : rank.held) {
     if (s.sharding.zero != 1 && s.sharding.zero != 2) continue;

@@ -1,6 +1,7 @@
 #include "analysis/work/parameter_units.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 #include "analysis/step/parameters.hpp"
 
@@ -46,26 +47,50 @@ std::int64_t layer_matrices(const StageShape& s) {
          feed_forward_matrices(s);
 }
 
+namespace {
+
+/// One A for all of `widths`, or one each.
+AdaptedProduct column_parallel(const StageShape& s, bool each, const std::vector<std::int64_t>& widths) {
+  const std::int64_t out = std::accumulate(widths.begin(), widths.end(), std::int64_t{0});
+  const std::int64_t r = s.adapters.rank;
+  if (!each) return {out, s.stream.hidden, r, r, false, {out}};
+  return {out, s.stream.hidden, r * std::ssize(widths), r, false, widths};
+}
+
+/// A part of a column-parallel layer by another framework, `layers` times, each with its own A.
+void add_columns(const StageShape& s, std::int64_t layers, std::int64_t out, std::int64_t narrow,
+                 std::vector<AdaptedProduct>& products) {
+  products.insert(products.end(), static_cast<std::size_t>(layers),
+                  AdaptedProduct{out, s.stream.hidden, narrow, s.adapters.rank});
+}
+
+}  // namespace
+
 std::vector<AdaptedProduct> adapted_products(const StageShape& s) {
   if (!s.adapters.frozen()) return {};
   const std::int64_t r = s.adapters.rank;
+  const std::int64_t h = s.stream.hidden;
+  const AdapterShape& adapters = s.adapters;
   if (s.adapters.own) {
-    std::vector<AdaptedProduct> own = {{s.attention.qkv(), s.stream.hidden, r, r},
-                                       {s.stream.hidden, s.attention.attended(), r, r, true},
-                                       {s.mlp.fc1, s.stream.hidden, r, r},
-                                       {s.stream.hidden, s.mlp.ffn, r, r, true}};
+    std::vector<AdaptedProduct> own = {
+        column_parallel(s, adapters.qkv_apart, {s.attention.q, s.attention.k, s.attention.values()}),
+        {h, s.attention.attended(), r, r, true, {h}},
+        column_parallel(s, adapters.fc1_apart, {s.mlp.ffn, s.mlp.fc1 - s.mlp.ffn}),
+        {h, s.mlp.ffn, r, r, true, {h}}};
     const LoraTargets targets = s.adapters.targets;
     own.resize(targets == LoraTargets::qkv ? 1 : targets == LoraTargets::attention ? 2 : 4);
     return own;
   }
   const std::int64_t part = std::max<std::int64_t>(1, r / s.sharding.tensor);
   // Columns of W are cut: A by its rows. Rows of W are cut: A with them, B by its own.
-  std::vector<AdaptedProduct> products = {{s.attention.q + 2 * s.attention.k, s.stream.hidden, part, r}};
-  if (s.adapters.targets != LoraTargets::qkv)
-    products.push_back({s.stream.hidden / s.sharding.tensor, s.attention.q, r, r});
-  if (s.adapters.targets == LoraTargets::all) {
-    products.push_back({s.mlp.fc1, s.stream.hidden, part, r});
-    products.push_back({s.stream.hidden / s.sharding.tensor, s.mlp.ffn, r, r});
+  std::vector<AdaptedProduct> products;
+  add_columns(s, 1, s.attention.q + (adapters.qkv_apart ? 0 : 2 * s.attention.k), part, products);
+  if (adapters.qkv_apart) add_columns(s, 2, s.attention.k, part, products);
+  if (adapters.targets != LoraTargets::qkv) products.push_back({h / s.sharding.tensor, s.attention.q, r, r});
+  if (adapters.targets == LoraTargets::all) {
+    const std::int64_t layers = adapters.fc1_apart ? 2 : 1;
+    add_columns(s, layers, s.mlp.fc1 / layers, part, products);
+    products.push_back({h / s.sharding.tensor, s.mlp.ffn, r, r});
   }
   return products;
 }

@@ -53,13 +53,14 @@ std::int64_t layer_matrices(const StageShape& shape);
 
 /// A frozen linear layer of this tensor rank with an adapter of LoRA: A of `narrow` x `in`, B of `out` x
 /// `wide`. In plumbline's own step A of a column-parallel layer and B of a row-parallel one are replicated
-/// (bench/training/lora.md).
+/// (bench/training/lora.md), and the layer may join several of the checkpoint that have an A each.
 struct AdaptedProduct {
   std::int64_t out = 0;
   std::int64_t in = 0;
   std::int64_t narrow = 0;  // rows of A on this tensor rank, at least one
   std::int64_t wide = 0;    // r
   bool row_parallel = false;
+  std::vector<std::int64_t> joined{};  // own step: output features of each; their sum is `out`
   std::int64_t elements() const { return narrow * in + out * wide; }
   /// Own step: elements of the replicated matrix, and where it begins.
   std::int64_t replicated() const { return row_parallel ? out * wide : narrow * in; }

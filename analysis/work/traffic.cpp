@@ -160,10 +160,10 @@ std::vector<std::vector<Traffic>> pipeline_traffic(const StepModel& model, const
       count(fp8_weight_calls(s, true), common);
     }
     const bool updates = counter.has(pipeline, ActionType::optimizer);
-    // Whose piece holds key and value rows is all that tells data ranks apart.
+    // The pieces of those units are all that tells data ranks apart.
     const bool apart =
         updates && std::any_of(on_rank.held.begin(), on_rank.held.end(), [](const StageShape& s) {
-          return s.attention.shared_kv && s.sharding.zero > 0;
+          return s.sharding.zero > 0 && sums_parts_of_units(s);
         });
     for (int data = 0; data < (apart ? layout.data : 1); ++data) {
       Traffic traffic = common;

@@ -15,6 +15,7 @@
 #include "bench/ask/schedule_answer.hpp"
 #include "bench/ask/search_answer.hpp"
 #include "bench/ask/validate_answer.hpp"
+#include "bench/ask/written_value.hpp"
 #include "bench/record/record.hpp"
 #include "bench/record/record_store.hpp"
 #include "core/base/embedded_file.hpp"
@@ -35,53 +36,66 @@ constexpr std::int64_t kMostValues = 20'000;
 constexpr std::size_t kLongestId = 200;
 constexpr std::size_t kMostChanges = 1000;
 
-OrderedJson predict_reply(const OrderedJsonKeys& request, const AskProgress& /*progress*/) {
+/// The request besides its keys, and its caller.
+struct Asked {
+  std::string_view text;  // of the whole request
+  const AskProgress& progress;
+  const AskCancels& cancels;
+};
+
+OrderedJson predict_reply(const OrderedJsonKeys& request, const Asked& /*asked*/) {
   const bool full = request.boolean_or("full", false);
-  const AskedConfig asked = asked_config(request);
+  const AskedConfig config = asked_config(request);
   request.refuse_unknown();
-  return predict_answer(asked, full ? Detail::full : Detail::brief);
+  return predict_answer(config, full ? Detail::full : Detail::brief);
 }
 
-OrderedJson legality_reply(const OrderedJsonKeys& request, const AskProgress& /*progress*/) {
-  const AskedConfig asked = asked_config(request);
+OrderedJson legality_reply(const OrderedJsonKeys& request, const Asked& /*asked*/) {
+  const AskedConfig config = asked_config(request);
   request.refuse_unknown();
-  return legality_answer(asked);
+  return legality_answer(config);
 }
 
-OrderedJson compare_reply(const OrderedJsonKeys& request, const AskProgress& /*progress*/) {
-  const AskedConfig asked = asked_config(request);
+OrderedJson compare_reply(const OrderedJsonKeys& request, const Asked& /*asked*/) {
+  const AskedConfig config = asked_config(request);
   const OrderedJson& changes = request.list("changes", kMostChanges);
   request.refuse_unknown();
-  return compare_answer(asked, changes);
+  return compare_answer(config, changes);
 }
 
-OrderedJson search_reply(const OrderedJsonKeys& request, const AskProgress& progress) {
+OrderedJson search_reply(const OrderedJsonKeys& request, const Asked& asked) {
   constexpr int kMost = 10'000;
-  AskedConfig asked = asked_config(request);
+  constexpr double kShortest = 1e-3;
+  constexpr double kLongest = 1e6;
+  AskedConfig given = asked_config(request);
   SearchQuestion question;
   question.top = static_cast<int>(request.integer_or("top", 1, kMost, question.top));
   question.threads = static_cast<int>(request.integer_or("threads", 0, kMost, question.threads));
   question.most_experts = static_cast<int>(request.integer_or("max_ep", 0, kMost, question.most_experts));
   if (request.find("max_cp") != nullptr)
     question.most_context = static_cast<int>(request.integer("max_cp", 1, kMost));
+  question.deadline_s = request.number_or("deadline_s", kShortest, kLongest, 0);
   request.refuse_unknown();
   check_numbers(question);
   std::vector<std::string> notes;
-  const RunConfig config = config_of(asked, notes);
-  question.source = std::move(asked.source);
-  question.keys = std::move(asked.keys);
-  const SearchAnswer found = answer_search(question, config, progress);
+  const RunConfig config = config_of(given, notes);
+  question.source = std::move(given.source);
+  question.keys = std::move(given.keys);
+  if (const std::string_view id = written_value(asked.text, "id"); !id.empty() && asked.cancels.wanted)
+    question.stopped = [&asked, id] { return asked.cancels.wanted(id); };
+  const SearchAnswer found = answer_search(question, config, asked.progress);
   OrderedJson json = to_json(found.result, found.context);
+  json["complete"] = found.result.complete;
   json["notes"] = notes;
   return json;
 }
 
-OrderedJson validate_reply(const OrderedJsonKeys& request, const AskProgress& progress) {
+OrderedJson validate_reply(const OrderedJsonKeys& request, const Asked& asked) {
   request.refuse_unknown();
-  return validate_answer(progress);
+  return validate_answer(asked.progress);
 }
 
-OrderedJson records_reply(const OrderedJsonKeys& request, const AskProgress& /*progress*/) {
+OrderedJson records_reply(const OrderedJsonKeys& request, const Asked& /*asked*/) {
   const std::string folder = request.string("folder");
   request.refuse_unknown();
   OrderedJson records = OrderedJson::array();
@@ -89,60 +103,75 @@ OrderedJson records_reply(const OrderedJsonKeys& request, const AskProgress& /*p
   return {{"records", std::move(records)}};
 }
 
-OrderedJson schedule_reply(const OrderedJsonKeys& request, const AskProgress& /*progress*/) {
+OrderedJson schedule_reply(const OrderedJsonKeys& request, const Asked& /*asked*/) {
   return schedule_answer(request);
 }
 
-OrderedJson simulate_reply(const OrderedJsonKeys& request, const AskProgress& /*progress*/) {
+OrderedJson simulate_reply(const OrderedJsonKeys& request, const Asked& /*asked*/) {
   return simulate_answer(request);
+}
+
+/// The value of a key that names a request: a short text, or a number.
+void check_id(const OrderedJsonKeys& request, const char* key) {
+  const OrderedJson* id = request.find(key);
+  const bool allowed =
+      id != nullptr &&
+      (id->is_number() || (id->is_string() && id->get_ref<const std::string&>().size() <= kLongestId));
+  if (!allowed) request.refuse(key, fmt::format("a number, or a text of at most {} bytes", kLongestId));
+}
+
+OrderedJson cancel_reply(const OrderedJsonKeys& request, const Asked& asked) {
+  check_id(request, "cancel");
+  request.refuse_unknown();
+  return {{"cancelled", asked.cancels.done && asked.cancels.done(written_value(asked.text, "cancel"))}};
 }
 
 struct Kind {
   std::string_view name;
-  OrderedJson (*reply)(const OrderedJsonKeys& request, const AskProgress& progress);
+  OrderedJson (*reply)(const OrderedJsonKeys& request, const Asked& asked);
 };
-constexpr Kind kKinds[] = {{"predict", predict_reply},   {"legality", legality_reply},
-                           {"compare", compare_reply},   {"search", search_reply},
-                           {"validate", validate_reply}, {"schedule", schedule_reply},
-                           {"simulate", simulate_reply}, {"records", records_reply}};
+constexpr Kind kKinds[] = {
+    {"predict", predict_reply},   {"legality", legality_reply}, {"compare", compare_reply},
+    {"search", search_reply},     {"validate", validate_reply}, {"schedule", schedule_reply},
+    {"simulate", simulate_reply}, {"records", records_reply},   {"cancel", cancel_reply}};
 
-OrderedJson reply_to(const OrderedJsonKeys& request, const AskProgress& progress) {
-  const std::string asked = request.string_or("ask", "");
+OrderedJson reply_to(const OrderedJsonKeys& request, const Asked& asked) {
+  const std::string name = request.string_or("ask", "");
   std::vector<std::string_view> names;
   for (const Kind& kind : kKinds) {
-    if (kind.name == asked) return kind.reply(request, progress);
+    if (kind.name == name) return kind.reply(request, asked);
     names.push_back(kind.name);
   }
   request.refuse("ask", fmt::format("one of {}", fmt::join(names, ", ")));
 }
 
-/// The id that the reply repeats: a short text, a number or nothing.
-OrderedJson id_of(const OrderedJsonKeys& request) {
-  const OrderedJson* id = request.find("id");
-  if (id == nullptr) return nullptr;
-  const bool allowed =
-      id->is_number() || (id->is_string() && id->get_ref<const std::string&>().size() <= kLongestId);
-  if (!allowed) request.refuse("id", fmt::format("a number, or a text of at most {} bytes", kLongestId));
-  return *id;
+/// The reply to the request with this id as written; one without has null.
+std::string reply_text(std::string_view id, const OrderedJson& reply) {
+  const std::string rest = output_json(reply, -1);  // "{...}"
+  return fmt::format("{{\"schema\":{},\"id\":{},{}", kAskSchema, id.empty() ? "null" : escaped_controls(id),
+                     std::string_view(rest).substr(1));
 }
 
-std::string error_reply(const OrderedJson& id, const std::string& text, ExitCode code) {
-  return output_json(
-      OrderedJson{{"schema", kAskSchema}, {"id", id}, {"error", text}, {"exit_code", static_cast<int>(code)}},
-      -1);
+std::string error_reply(std::string_view id, const std::string& text, ExitCode code) {
+  return reply_text(id, {{"error", text}, {"exit_code", static_cast<int>(code)}});
+}
+
+OrderedJson parsed(std::string_view request) {
+  return parse_json_object<OrderedJson>(request, "request", kMaxDepth, kMostValues);
 }
 
 }  // namespace
 
-std::string answer(std::string_view request, const AskProgress& progress) {
-  OrderedJson id;
+std::string answer(std::string_view request, const AskProgress& progress, const AskCancels& cancels) {
+  std::string_view id;
   try {
-    const auto json = parse_json_object<OrderedJson>(request, "request", kMaxDepth, kMostValues);
+    const OrderedJson json = parsed(request);
     const OrderedJsonKeys keys(json, "request");
-    id = id_of(keys);
-    OrderedJson reply = {{"schema", kAskSchema}, {"id", id}};
-    reply.update(reply_to(keys, progress));
-    return output_json(reply, -1);
+    if (keys.find("id") != nullptr) {
+      check_id(keys, "id");
+      id = written_value(request, "id");
+    }
+    return reply_text(id, reply_to(keys, {request, progress, cancels}));
   } catch (const Error& error) {
     return error_reply(id, error.what(), error.code());
   } catch (const std::bad_alloc&) {
@@ -152,9 +181,22 @@ std::string answer(std::string_view request, const AskProgress& progress) {
   }
 }
 
+std::string cancelled_id(std::string_view request) {
+  if (request.find("\"cancel\"") == std::string_view::npos) return "";
+  try {
+    const OrderedJson json = parsed(request);
+    const OrderedJsonKeys keys(json, "request");
+    if (keys.string_or("ask", "") != "cancel") return "";
+    check_id(keys, "cancel");
+    return std::string(written_value(request, "cancel"));
+  } catch (const InputError&) {
+    return "";  // answered as such in its turn
+  }
+}
+
 std::string refuse_long_request(std::size_t bytes) {
   return error_reply(
-      nullptr, fmt::format("request: found a line of {} bytes, expected at most {}", bytes, kLongestRequest),
+      "", fmt::format("request: found a line of {} bytes, expected at most {}", bytes, kLongestRequest),
       ExitCode::bad_input);
 }
 

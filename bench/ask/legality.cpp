@@ -38,6 +38,7 @@ std::optional<std::string> why_refused(const RunConfig& config) {
 }
 
 OrderedJson legality_answer(const AskedConfig& asked) {
+  check_readable(asked);
   std::optional<std::string> reason;
   RunConfig config;
   try {

@@ -15,7 +15,7 @@ namespace plumbline {
 std::optional<std::string> why_refused(const RunConfig& config);
 
 /// {"legal": true, "executable", "why_not_executable"} or {"legal": false, "reason"}. `executable`: this
-/// build's `run` takes it as well. Memory does not count.
+/// build's `run` takes it as well. Memory does not count. Throws InputError as check_readable().
 OrderedJson legality_answer(const AskedConfig& asked);
 
 }  // namespace plumbline

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "analysis/predict/shape_warnings.hpp"
 #include "bench/ask/legality.hpp"
 #include "bench/plan/chosen_hardware.hpp"
 #include "bench/plan/keys_without_effect.hpp"
@@ -66,6 +67,7 @@ OrderedJson predict_answer(const AskedConfig& asked, Detail detail) {
   if (detail == Detail::full) {
     for (std::string& lacked : predicted_as_if(config, hardware)) notes.push_back(std::move(lacked));
     for (std::string& idle : keys_without_effect(config)) notes.push_back(std::move(idle));
+    for (std::string& warning : shape_warnings(config, hardware)) notes.push_back(std::move(warning));
     add_record(config, step, hardware, prediction, json);
   } else {
     json["prediction"] = brief_json(prediction);

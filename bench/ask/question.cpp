@@ -50,6 +50,10 @@ std::string without_origin(std::string_view text) {
   return std::string(text.starts_with(kNoFile) ? text.substr(kNoFile.size()) : text);
 }
 
+void check_path(const std::string& source) {
+  if (source.find('\0') != std::string::npos) throw InputError("config: found a NUL byte, expected a path");
+}
+
 bool is_key(const Override& each, std::string_view name) {
   const ConfigKey* key = find_config_key(each.key);
   return key != nullptr && key->name == name;
@@ -89,9 +93,13 @@ AskedConfig with_changes(AskedConfig base, const Overrides& changes) {
   return base;
 }
 
+void check_readable(const AskedConfig& asked) {
+  check_path(asked.source);
+  check_readable(asked.source, asked.keys);
+}
+
 RunConfig config_of(const AskedConfig& asked, std::vector<std::string>& notes) {
-  if (asked.source.find('\0') != std::string::npos)
-    throw InputError("config: found a NUL byte, expected a path");
+  check_path(asked.source);
   std::string note;
   try {
     RunConfig config = load_run_config(asked.source, asked.keys, &note);

@@ -23,6 +23,9 @@ Overrides overrides_of(const OrderedJson& keys, const std::string& place);
 /// other way round.
 AskedConfig with_changes(AskedConfig base, const Overrides& changes);
 
+/// Throws InputError for a configuration that cannot be read, or has an unknown key: an error of the
+/// question, where a value that no run has makes an illegal configuration.
+void check_readable(const AskedConfig& asked);
 /// Reads the configuration; a short name of an accelerator becomes its full one. `notes` gets a line for each
 /// value that was assumed. Throws InputError.
 RunConfig config_of(const AskedConfig& asked, std::vector<std::string>& notes);

@@ -10,8 +10,10 @@
 #include <utility>
 
 #include "analysis/hardware/hardware.hpp"
+#include "analysis/hardware/profiles/software_arguments.hpp"
 #include "analysis/predict/context_advice.hpp"
 #include "analysis/predict/predict.hpp"
+#include "analysis/step/software_of.hpp"
 #include "bench/ask/fixed_keys.hpp"
 #include "bench/plan/plan.hpp"
 #include "core/base/error.hpp"
@@ -64,8 +66,20 @@ std::string pasted(const std::string& word) {
   return !word.empty() && word.find_first_not_of(kPlain) == std::string::npos ? word : shell_word(word);
 }
 
-/// `predict` of one candidate: the question's keys, and the candidate's keys that differ.
-std::string command_of(const SearchQuestion& asked, const RunConfig& config, const Candidate& candidate) {
+/// Key that no candidate has, since a software either pads the vocabulary or does not.
+constexpr const char* kPaddedVocabulary = "make_vocab_size_divisible_by";
+
+/// `config` with the vocabulary that its software has, unless the question gives it.
+RunConfig searched_config(const SearchQuestion& question, RunConfig config) {
+  if (!software_arguments(config.machine.software).pads_vocabulary && !gives(question, kPaddedVocabulary))
+    config.parallel.make_vocab_size_divisible_by = 1;
+  return config;
+}
+
+/// `predict` of one candidate: the question's keys, and the candidate's keys that differ. `config` is the
+/// question's, `base` that of the search.
+std::string command_of(const SearchQuestion& asked, const RunConfig& config, const RunConfig& base,
+                       const Candidate& candidate) {
   const auto settings = settings_of(candidate);
   std::string command = "plumbline predict";
   if (!asked.source.empty()) command += " " + pasted(asked.source);
@@ -80,6 +94,8 @@ std::string command_of(const SearchQuestion& asked, const RunConfig& config, con
   }
   if (!gives(asked, "world_size"))
     add(*find_config_key("world_size"), std::to_string(config.parallel.world_size));
+  const ConfigKey& padding = *find_config_key(kPaddedVocabulary);
+  if (padding.print(base) != padding.print(config)) add(padding, padding.print(base));
   for (const auto& [name, value] : settings) {
     const ConfigKey& key = *find_config_key(name);
     if (name == "data_parallel_size" || gives(asked, name) || key.print(config) != value) add(key, value);
@@ -125,12 +141,15 @@ void check_numbers(const SearchQuestion& question) {
   }
 }
 
-SearchAnswer answer_search(const SearchQuestion& question, const RunConfig& config,
+SearchAnswer answer_search(const SearchQuestion& question, const RunConfig& given,
                            const std::function<void(int, int)>& progress) {
-  check_searched(question, config);
+  check_searched(question, given);
+  const RunConfig config = searched_config(question, given);
   const HardwareProfile hardware = load_hardware(config.machine.hardware);
   if (const auto reason = why_unpredictable(config)) throw InputError(fmt::format("search: {}", *reason));
-  if (const auto reason = why_unpredictable(config, hardware))
+  RunConfig checked = config;  // candidates are balanced where stages do not divide the layers
+  if (!gives(question, "layer_distribution")) checked.parallel.pp.layer_distribution = "balanced";
+  if (const auto reason = why_unpredictable(checked, hardware))
     throw InputError(fmt::format("search: {}", *reason));
   SearchRequest request;
   request.config = config;
@@ -144,8 +163,21 @@ SearchAnswer answer_search(const SearchQuestion& question, const RunConfig& conf
   const FixedKeys fixed = fixed_keys(question.keys, config);
   request.wanted = fixed.wanted;
   const auto begin = std::chrono::steady_clock::now();
+  const auto seconds_so_far = [begin] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  };
+  request.stopped = [&question, seconds_so_far] {
+    return (question.deadline_s > 0 && seconds_so_far() >= question.deadline_s) ||
+           (question.stopped && question.stopped());
+  };
   const SearchResult result = search(request, hardware, step_for, progress);
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  const double seconds = seconds_so_far();
+  if (!result.complete && result.best.empty()) {
+    throw Error(fmt::format("search: stopped after {:.3g} s among {} configurations, of which none fits; "
+                            "expected more time; raise deadline_s, or cancel later",
+                            seconds, result.configurations),
+                ExitCode::timed_out);
+  }
   if (result.configurations == 0) {
     throw InputError(
         fmt::format("search: --gpus: found {}, on which no configuration{} is valid, expected a number that "
@@ -164,15 +196,16 @@ SearchAnswer answer_search(const SearchQuestion& question, const RunConfig& conf
         "search: none of {} configurations fits in {:.2f} GiB per accelerator: {}; {}", result.configurations,
         in_gib(limit.limit), smallest, accelerators_that_fit(request, hardware)));
   }
-  SearchContext context{config.machine.hardware,
-                        limit.limit,
-                        limit.by_device,
-                        seconds,
-                        request.limits.context,
-                        request.limits.expert,
-                        ways_of_best(config, result.best.front(), hardware),
-                        [question, config](const Candidate& c) { return command_of(question, config, c); }};
-  return {result, std::move(context)};
+  SearchContext context{
+      config.machine.hardware,
+      limit.limit,
+      limit.by_device,
+      seconds,
+      request.limits.context,
+      request.limits.expert,
+      ways_of_best(config, result.best.front(), hardware),
+      [question, given, config](const Candidate& c) { return command_of(question, given, config, c); }};
+  return {config, result, std::move(context)};
 }
 
 }  // namespace plumbline

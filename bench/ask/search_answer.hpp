@@ -19,9 +19,12 @@ struct SearchQuestion {
   int threads = 0;                  // 0: one per processor
   std::optional<int> most_context;  // nothing: as the sequence asks for
   int most_experts = 0;             // 0: up to the number of experts
+  double deadline_s = 0;            // seconds after which it ends with what it has found; 0: none
+  std::function<bool()> stopped{};  // as in SearchRequest
 };
 
 struct SearchAnswer {
+  RunConfig config;  // searched: candidates set the rest of it
   SearchResult result;
   SearchContext context;
 };
@@ -29,9 +32,10 @@ struct SearchAnswer {
 /// Throws InputError for a number out of its range.
 void check_numbers(const SearchQuestion& question);
 
-/// Searches for `config`, which is the question's. Throws InputError when it cannot be searched, OutOfMemory
-/// when nothing fits, and whatever `progress(done, all)` throws, which ends the search.
-SearchAnswer answer_search(const SearchQuestion& question, const RunConfig& config,
+/// Searches for `given`, which is the question's. Throws InputError when it cannot be searched, OutOfMemory
+/// when nothing fits, Error (timed_out) when it was stopped before it found anything that fits, and whatever
+/// `progress(done, all)` throws, which ends the search.
+SearchAnswer answer_search(const SearchQuestion& question, const RunConfig& given,
                            const std::function<void(int, int)>& progress = {});
 
 }  // namespace plumbline

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <iterator>
 #include <utility>
 
@@ -36,7 +35,6 @@ constexpr Command kCommands[] = {{"predict", add_predict_command},
                                  {"validate", add_validate_command},
                                  {"convert", add_convert_command},
                                  {"calibrate", add_calibrate_command},
-                                 {"noise", add_noise_command},
                                  {"doctor", add_doctor_command},
                                  {"list", add_list_command},
                                  {"explain-config", add_explain_config_command},
@@ -44,17 +42,15 @@ constexpr Command kCommands[] = {{"predict", add_predict_command},
                                  {"help", add_help_command},
                                  {"completion", add_completion_commands}};
 
-/// True if the command's options are needed. The manual and completion need all commands. Otherwise only the
-/// one named first, since describing the options of all takes longer than a prediction.
+/// True if the command's options are needed. The manual and completion need all commands, the version none.
+/// Otherwise only the one named first, since describing the options of all takes longer than a prediction.
 bool needed(const Command& command, std::string_view first_argument) {
+  if (first_argument == "--version") return false;
   const auto* const named = std::find_if(std::begin(kCommands), std::end(kCommands),
                                          [&](const Command& each) { return each.name == first_argument; });
   const bool alone = named != std::end(kCommands) && named->add != add_help_command;
   return !alone || named->name == command.name;
 }
-
-/// Words for numbers with fractions in CLI11's names of types.
-constexpr std::string_view kFractions[] = {"FLOAT", "NONNEGATIVE", "POSITIVE"};
 
 /// If an option is given several times, the last one counts, as in shell scripts that append to a command
 /// line.
@@ -63,24 +59,6 @@ void let_the_last_win(CLI::App& app) {
     if (option->get_multi_option_policy() == CLI::MultiOptionPolicy::Throw &&
         option->get_items_expected_max() == 1)
       option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-  }
-}
-
-/// NaN lies within every range of CLI11, which asks for less than the least or more than the most.
-void refuse_no_numbers(CLI::App& app) {
-  const CLI::Validator finite(
-      [](std::string& text) {
-        double number = 0;
-        const bool is_number = CLI::detail::lexical_cast(text, number);
-        if (!is_number || std::isfinite(number)) return std::string();
-        return fmt::format("found {}, expected a finite number; change the number", printable(text));
-      },
-      "");
-  for (CLI::Option* option : app.get_options()) {
-    const std::string type = option->get_type_name();
-    const bool is_number = std::ranges::any_of(
-        kFractions, [&](std::string_view each) { return type.find(each) != std::string::npos; });
-    if (is_number) option->check(finite);
   }
 }
 
@@ -118,11 +96,9 @@ void add_commands(CLI::App& app, CommandAction& action, std::string_view first_a
     if (needed(command, first_argument)) command.add(app, action);
   }
   let_the_last_win(app);
-  refuse_no_numbers(app);
   for (CLI::App* command : app.get_subcommands({})) {
     command->fallthrough();
     let_the_last_win(*command);
-    refuse_no_numbers(*command);
   }
 }
 

@@ -10,8 +10,8 @@
 namespace plumbline {
 
 /// Adds everything to `app`, which is new and is called "plumbline"; only one command where the first
-/// argument already names it. Parsing then puts the chosen command's work into `action`. Both must outlive
-/// the parsing and the work.
+/// argument already names it, none for "--version". Parsing then puts the chosen command's work into
+/// `action`. Both must outlive the parsing and the work.
 void add_commands(CLI::App& app, CommandAction& action, std::string_view first_argument = "");
 
 /// The words of a command line. A Boolean configuration key may stand alone: --sequence-parallel is

@@ -1,11 +1,13 @@
-// `plumbline calibrate`: measures this machine and writes a hardware profile.
+// `plumbline calibrate`: measures this machine and writes a hardware profile, or records how steady it is.
 #include <filesystem>
 #include <memory>
 
 #include "bench/commands/commands.hpp"
+#include "bench/commands/number_range.hpp"
 #include "bench/cuda/calibrate_cuda.hpp"
 #include "bench/evaluate/evaluation.hpp"
 #include "bench/measure/calibrate/calibrate.hpp"
+#include "bench/measure/calibrate/noise.hpp"
 #include "core/base/error.hpp"
 
 namespace plumbline {
@@ -15,8 +17,10 @@ void add_calibrate_command(CLI::App& app, CommandAction& action) {
       app.add_subcommand("calibrate", "Measure this machine's operators and messages, at most 90 s");
   const auto options = std::make_shared<CalibrateOptions>();
   options->out = default_profile_path();
-  command->add_option("--out", options->out, "Output profile (default: ~/.cache/plumbline/profile.json)")
-      ->type_name("PROFILE.json");
+  command
+      ->add_option("--out", options->out,
+                   "Output profile (default: ~/.cache/plumbline/profile.json), or CSV of --noise")
+      ->type_name("FILE");
   const auto json = std::make_shared<bool>(false);
   command->add_flag("--json", *json, "Print the profile instead of writing it");
   const auto backend = std::make_shared<std::string>("cpu");
@@ -30,6 +34,18 @@ void add_calibrate_command(CLI::App& app, CommandAction& action) {
           "--hardware", options->hardware,
           "Accelerator or profile with the other constants, for --backend cuda (default: by device name)")
       ->type_name("NAME");
+  const auto recorded = std::make_shared<NoiseOptions>();
+  const auto noisy = std::make_shared<bool>(false);
+  CLI::Option* noise_option = command->add_flag(
+      "--noise", *noisy,
+      "Record machine noise instead: compute, memory and message speed per second, as CSV into --out "
+      "with a summary on standard output, else to standard output");
+  for (const char* other : {"--json", "--backend", "--hardware"}) noise_option->excludes(other);
+  command->add_option("--minutes", recorded->minutes, "Length of the recording, in minutes (default: 10)")
+      ->check(number_from(0.05, 1440.0))
+      ->needs(noise_option)
+      ->type_name("N");
+  command->add_flag("--rank", recorded->rank)->group("");  // the recording's own ranks under mpirun
   // The ranks that calibration starts.
   command->add_option("--part", options->part)->group("");
   command->add_option("--seconds", options->seconds)->group("");
@@ -39,7 +55,11 @@ void add_calibrate_command(CLI::App& app, CommandAction& action) {
   command->add_option("--most-bf16", options->most_bf16)->group("");
   command->callback([=, &app, &action] {
     action = [=, &app] {
-      options->quiet = is_quiet(app);
+      options->quiet = recorded->quiet = is_quiet(app);
+      if (*noisy) {
+        if (command->count("--out") > 0) recorded->out = options->out;
+        return noise(*recorded);
+      }
       if (*backend == "cuda" && command->count("--out") == 0) options->out = default_cuda_profile_path();
       if (*json) options->out.clear();
       const std::filesystem::path folder = std::filesystem::path(options->out).parent_path();

@@ -23,7 +23,6 @@ void add_compare_command(CLI::App& app, CommandAction& action);
 void add_doctor_command(CLI::App& app, CommandAction& action);
 void add_explain_config_command(CLI::App& app, CommandAction& action);
 void add_export_command(CLI::App& app, CommandAction& action);
-void add_noise_command(CLI::App& app, CommandAction& action);
 void add_list_command(CLI::App& app, CommandAction& action);
 void add_generate_command(CLI::App& app, CommandAction& action);
 void add_goodput_command(CLI::App& app, CommandAction& action);

@@ -104,8 +104,10 @@ void add_config_options(CLI::App& command, ConfigOptions& options, const std::st
       .add_option_function<std::string>(
           "--megatron-args",
           [&options](const std::string& arguments) {
-            if (!options.source.empty() && !options.source.starts_with("--")) {
-              throw InputError("--megatron-args: found with a configuration, expected one of them");
+            if (!options.source.empty()) {
+              throw InputError(fmt::format(
+                  "--megatron-args: found with the configuration {}, expected one of them; remove either",
+                  printable(options.source, 400)));
             }
             options.source = arguments.substr(std::min(arguments.find("--"), arguments.size()));
             if (options.source.empty())

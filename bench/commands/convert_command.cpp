@@ -8,9 +8,11 @@
 
 #include "bench/commands/commands.hpp"
 #include "bench/commands/convert_check.hpp"
+#include "bench/commands/number_range.hpp"
 #include "bench/convert/convert.hpp"
 #include "bench/show/text/progress.hpp"
 #include "bench/training/check/checkpoint_comparison.hpp"
+#include "core/base/atomic_file.hpp"
 #include "core/base/byte_text.hpp"
 #include "core/base/error.hpp"
 #include "core/base/json_keys.hpp"
@@ -127,7 +129,10 @@ int run_convert(ConvertOptions& options) {
         if (mebibytes_of(all) > 0) progress.update(mebibytes_of(done), mebibytes_of(all), "MiB");
       });
     } catch (const std::filesystem::filesystem_error& error) {
-      throw InputError(fmt::format("convert: {}", error.what()));
+      const std::string line = fmt::format("convert: {}: {}; expected another path",
+                                           printable(error.path1().string(), 400), error.code().message());
+      if (error.path1() == options.request.to) throw OutputError(line);
+      throw InputError(line);
     }
   }();
   const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
@@ -163,14 +168,15 @@ void add_check_options(CLI::App& command, ConvertOptions& options) {
   of_check(tokens);
   of_check(command.add_option("--seed", request.seed, "Random seed of the tokens")
                ->excludes(tokens)
+               ->check(number_from(std::uint64_t{0}, std::numeric_limits<std::uint64_t>::max()))
                ->capture_default_str());
   of_check(command.add_option("--sequences", request.sequences, "Number of sequences")
-               ->check(CLI::Range(1, 1 << 16))
+               ->check(number_from(1, 1 << 16))
                ->capture_default_str());
   of_check(command
                .add_option("--seq-length", request.seq_length,
                            "Sequence length, in tokens (default: 64, or the model's positions if fewer)")
-               ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20)));
+               ->check(number_from(std::int64_t{1}, std::int64_t{1} << 20)));
   of_check(command
                .add_option("--precision", options.precision,
                            "Data type of the evaluation: fp32 (4 bytes per parameter) or bf16 (2)")
@@ -178,7 +184,7 @@ void add_check_options(CLI::App& command, ConvertOptions& options) {
                ->capture_default_str());
   of_check(
       command.add_option("--tolerance", request.tolerance, "Largest accepted loss difference of a sequence")
-          ->check(CLI::NonNegativeNumber)
+          ->check(number_from(0.0, 1e9))
           ->capture_default_str());
 }
 
@@ -197,7 +203,7 @@ void add_convert_command(CLI::App& app, CommandAction& action) {
   command->add_option("--to", options->to_format, "Output format (default: the other one)")
       ->check(CLI::IsMember({"hf", "megatron"}));
   const auto number = [&](const char* names, int& value, const char* what) {
-    command->add_option(names, value, what)->check(CLI::Range(1, 1 << 16))->capture_default_str();
+    command->add_option(names, value, what)->check(number_from(1, 1 << 16))->capture_default_str();
   };
   number("--tp,--tensor-model-parallel-size", megatron.sizes.tensor, "Tensor-parallel size");
   number("--pp,--pipeline-model-parallel-size", megatron.sizes.pipeline, "Pipeline-parallel size");
@@ -207,7 +213,7 @@ void add_convert_command(CLI::App& app, CommandAction& action) {
   command
       ->add_option("--make-vocab-size-divisible-by", megatron.vocabulary_multiple,
                    "Padding of the vocabulary: to a multiple of this x tensor-parallel size")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 24))
+      ->check(number_from(std::int64_t{1}, std::int64_t{1} << 24))
       ->capture_default_str();
   command
       ->add_option("--vocab-padding", options->padding,

@@ -77,6 +77,7 @@ void add_cuda_findings(const CudaFacts& facts, std::vector<Finding>& findings) {
 void add_cluster_findings(std::vector<Finding>& findings) {
   try {
     const Placement placement = find_placement(process_variables());
+    require_mpi(placement);
     const std::string size = placement.size == kUnknownNumber ? "" : fmt::format(" of {}", placement.size);
     findings.push_back(
         {"launcher", placement.one_of_several()
@@ -85,7 +86,8 @@ void add_cluster_findings(std::vector<Finding>& findings) {
     const std::vector<Host> hosts = hosts_of_allocation(process_variables());
     if (!hosts.empty()) findings.push_back({"Slurm job", printable(host_option(hosts), 200)});
   } catch (const InputError& contradiction) {
-    findings.push_back({"launcher", contradiction.what(), false, "start ranks with one launcher"});
+    findings.push_back(
+        {"launcher", contradiction.what(), false, "start ranks with one launcher that has MPI"});
   }
   const bool sbatch = is_on_path("sbatch");
   findings.push_back(

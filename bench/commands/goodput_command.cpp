@@ -9,6 +9,7 @@
 #include "analysis/reliability/goodput.hpp"
 #include "bench/commands/commands.hpp"
 #include "bench/commands/config_options.hpp"
+#include "bench/commands/number_range.hpp"
 #include "bench/plan/plan.hpp"
 #include "bench/show/text/still_working.hpp"
 #include "bench/show/views/cluster/goodput_plot.hpp"
@@ -169,35 +170,35 @@ void add_recovery_options(CLI::App& command, GoodputOptions& options) {
       .add_option(
           "--detect", options.detect,
           "Failure detection time, in seconds; with --restart's default OLMo's median recovery of 3 min 42 s")
-      ->check(CLI::Range(0.0, 1e7))
+      ->check(number_from(0.0, 1e7))
       ->capture_default_str();
   command
       .add_option("--restart", options.restart,
                   "Restart time from detection to reading the checkpoint, in seconds")
-      ->check(CLI::Range(0.0, 1e7))
+      ->check(number_from(0.0, 1e7))
       ->capture_default_str();
   command.add_option("--hot-swap", options.hot_swap, "Restart time with a hot spare node, in seconds")
-      ->check(CLI::Range(0.0, 1e7));
+      ->check(number_from(0.0, 1e7));
   command.add_option("--spares", options.spares, "Spare nodes (default: unlimited)")
-      ->check(CLI::Range(0, 1'000'000));
+      ->check(number_from(0, 1'000'000));
   command.add_option("--repair-hours", options.repair_hours, "Repair time of a failed node, in hours")
-      ->check(CLI::Range(0.001, 1e6));
+      ->check(number_from(0.001, 1e6));
   auto* elastic = command
                       .add_option("--elastic", options.groups,
                                   "Elastic groups of data-parallel replicas, each with all states; a failed "
                                   "one leaves, the others go on")
-                      ->check(CLI::Range(2, 1'000'000));
+                      ->check(number_from(2, 1'000'000));
   command
       .add_flag("--elastic-restarts", options.elastic_restarts,
                 "Restart from the last checkpoint when an elastic group leaves or returns, in place of "
                 "--drop and --rejoin")
       ->needs(elastic);
   command.add_option("--drop", options.drop, "Pause of the other elastic groups after detection, in seconds")
-      ->check(CLI::Range(0.0, 1e7))
+      ->check(number_from(0.0, 1e7))
       ->needs(elastic)
       ->capture_default_str();
   command.add_option("--rejoin", options.rejoin, "Pause when an elastic group returns, in seconds")
-      ->check(CLI::Range(0.0, 1e7))
+      ->check(number_from(0.0, 1e7))
       ->needs(elastic)
       ->capture_default_str();
 }
@@ -209,19 +210,19 @@ void add_checkpoint_options(CLI::App& command, GoodputOptions& options) {
   command
       .add_option("--checkpoint-write", options.write,
                   "Checkpoint write bandwidth of the job, in GB/s; 50 to 200 are common")
-      ->check(CLI::Range(1e-3, 1e9))
+      ->check(number_from(1e-3, 1e9))
       ->capture_default_str();
   command.add_option("--checkpoint-read", options.read, "Checkpoint read bandwidth of the job, in GB/s")
-      ->check(CLI::Range(1e-3, 1e9))
+      ->check(number_from(1e-3, 1e9))
       ->capture_default_str();
   command
       .add_option("--checkpoint-stall", options.stall,
                   "Stall per asynchronous save, in seconds (default: blocking saves)")
-      ->check(CLI::Range(0.0, 1e6));
+      ->check(number_from(0.0, 1e6));
   command
       .add_option("--checkpoint-interval", options.interval,
                   "Checkpoint interval, in seconds of work (default: the best)")
-      ->check(CLI::Range(0.001, 1e8));
+      ->check(number_from(0.001, 1e8));
 }
 
 }  // namespace
@@ -235,23 +236,23 @@ void add_goodput_command(CLI::App& app, CommandAction& action) {
       ->capture_default_str()
       ->type_name("FLEET.yaml");
   command->add_option("--days", options->days, "Length of each trial, in days")
-      ->check(CLI::Range(0.01, 3650.0))
+      ->check(number_from(0.01, 3650.0))
       ->capture_default_str();
   command->add_option("--trials", options->trials, "Simulated trials")
-      ->check(CLI::Range(1, 10'000'000))
+      ->check(number_from(1, 10'000'000))
       ->capture_default_str();
   command
       ->add_option("--step-time", options->step, "Measured step time, in seconds, in place of the prediction")
-      ->check(CLI::Range(1e-6, 1e6));
+      ->check(number_from(1e-6, 1e6));
   add_recovery_options(*command, *options);
   add_checkpoint_options(*command, *options);
   command
       ->add_option("--gpu-watts", options->watts,
                    "Power per GPU with its share of host, network and cooling, in watts")
-      ->check(CLI::Range(1.0, 1e5));
+      ->check(number_from(1.0, 1e5));
   command->add_option("--gpu-hour-price", options->gpu_hour, "Price of a GPU-hour")
-      ->check(CLI::Range(1e-9, 1e9));
-  command->add_option("--kwh-price", options->kwh, "Price of a kWh")->check(CLI::Range(1e-9, 1e9));
+      ->check(number_from(1e-9, 1e9));
+  command->add_option("--kwh-price", options->kwh, "Price of a kWh")->check(number_from(1e-9, 1e9));
   command->add_option("--plot", options->plot, "Write a picture of effective time by checkpoint interval")
       ->type_name("FILE.svg");
   command->add_flag("--published", options->published,

@@ -9,6 +9,7 @@
 
 #include "bench/commands/commands.hpp"
 #include "bench/commands/config_options.hpp"
+#include "bench/commands/number_range.hpp"
 #include "bench/matrix/job_script.hpp"
 #include "bench/matrix/matrix_cells.hpp"
 #include "bench/matrix/matrix_source.hpp"
@@ -114,7 +115,7 @@ void add_matrix_command(CLI::App& app, CommandAction& action) {
   command->add_flag("--retry", options->retry, "Repeat cells that ended neither ok nor oom");
   command
       ->add_option("--rounds", options->rounds, "Measurements of every cell, in an order shuffled per round")
-      ->check(CLI::Range(1, 1000))
+      ->check(number_from(1, 1000))
       ->type_name("N");
   command
       ->add_option("--launcher", options->launcher.launcher,
@@ -127,7 +128,7 @@ void add_matrix_command(CLI::App& app, CommandAction& action) {
       ->type_name("FILE");
   command->add_flag("--share", options->share, "Share the folder with other runners of this matrix");
   command->add_option("--jobs", options->jobs, "Concurrent runners with --launcher slurm: a job array of N")
-      ->check(CLI::Range(1, 1000))
+      ->check(number_from(1, 1000))
       ->type_name("N");
   command
       ->add_option("--job-option", options->job_options,

@@ -10,9 +10,11 @@
 #include "analysis/predict/dynamic_context.hpp"
 #include "analysis/predict/packed_sequences.hpp"
 #include "analysis/predict/prediction_rows.hpp"
+#include "analysis/predict/shape_warnings.hpp"
 #include "analysis/predict/vocabulary_advice.hpp"
 #include "bench/commands/commands.hpp"
 #include "bench/commands/config_options.hpp"
+#include "bench/commands/number_range.hpp"
 #include "bench/commands/predict_files.hpp"
 #include "bench/evaluate/evaluation.hpp"
 #include "bench/evaluate/profile_trust.hpp"
@@ -149,6 +151,7 @@ int predict_one(const PredictOptions& options) {
   record.prediction = whole_report(prediction, config, step, hardware);
   if (!note.empty()) say(fmt::format("note: {}\n", note));
   for (const std::string& simplified : notes_about(config)) say(fmt::format("note: {}\n", simplified));
+  for (const std::string& warning : shape_warnings(config, hardware)) say(fmt::format("note: {}\n", warning));
   for (const std::string& doubt : doubts_about(hardware, record.machine, std::time(nullptr), false))
     say(fmt::format("note: {}\n", doubt));
   for (const std::string& lacked : predicted_as_if(config, hardware)) say(fmt::format("note: {}\n", lacked));
@@ -173,8 +176,10 @@ int predict_one(const PredictOptions& options) {
     if (options.what_limits) json["what_limits"] = OrderedJson::parse(what_limits_json(config));
     fmt::print("{}\n", output_json(json, 2));
   } else {
-    fmt::print("{}{}{}", prediction_summary(config, record, prediction), side_by_side(record),
-               trust_text(config, hardware, prediction));
+    fmt::print(
+        "{}{}{}",
+        prediction_summary(config, record, prediction, comparable_figures(config, hardware, prediction)),
+        side_by_side(record), trust_text(config, hardware, prediction));
     if (!packed.lengths.empty()) fmt::print("{}", describe(packed, packed_into));
     if (routings) fmt::print("{}", describe(*routings, config, prediction.fit.budget));
     fmt::print("{}", vocabulary_report(config, schedule, prediction, hardware, schedule_for));
@@ -243,7 +248,7 @@ void add_predict_command(CLI::App& app, CommandAction& action) {
       ->add_option("--routings", options->routings,
                    "Random routings of an MoE model, to show the distribution of peak memory")
       ->type_name("N")
-      ->check(CLI::Range(500, 1'000'000));
+      ->check(number_from(500, 1'000'000));
   auto* json =
       command->add_flag("--json", options->json, "Print the record as JSON, with the memory formulas");
   add_timeline_options(*command, options->files, json);

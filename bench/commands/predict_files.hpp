@@ -18,7 +18,7 @@ struct PredictFiles {
 /// Adds --timeline, which `json` excludes, --svg and --trace.
 void add_timeline_options(CLI::App& command, PredictFiles& files, CLI::Option* json);
 
-/// Throws InputError for a place that cannot be written, before any time is spent.
+/// Throws OutputError for a place that cannot be written, before any time is spent.
 void check_places(const PredictFiles& files);
 
 /// Writes the requested files and returns the terminal's timeline, empty unless requested. Throws InputError

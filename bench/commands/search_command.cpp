@@ -11,6 +11,7 @@
 #include "bench/ask/search_answer.hpp"
 #include "bench/commands/commands.hpp"
 #include "bench/commands/config_options.hpp"
+#include "bench/commands/number_range.hpp"
 #include "bench/show/text/progress.hpp"
 #include "bench/show/views/search_report.hpp"
 #include "core/base/error.hpp"
@@ -72,7 +73,7 @@ int run_search(const SearchOptions& options) {
   fmt::print("{}", options.json ? search_json(answer.result, answer.context)
                                 : search_text(answer.result, answer.context));
   if (!options.export_to.empty())
-    fmt::print("\n{}", best_launch(config, best, options.export_to, options.quiet));
+    fmt::print("\n{}", best_launch(answer.config, best, options.export_to, options.quiet));
   return static_cast<int>(ExitCode::done);
 }
 
@@ -84,17 +85,22 @@ void add_search_command(CLI::App& app, CommandAction& action) {
   const auto options = std::make_shared<SearchOptions>();
   add_config_options(*command, options->config);
   command->add_option("--top", options->top, "Number of configurations to print, best first")
+      ->check(number_from(1, 10'000))
       ->capture_default_str();
-  command->add_option("--threads", options->threads, "Threads; 0: one per processor")->capture_default_str();
+  command->add_option("--threads", options->threads, "Threads; 0: one per processor")
+      ->check(number_from(0, 4096))
+      ->capture_default_str();
   command
       ->add_option("--max-cp", options->most_context,
                    "Largest context-parallel size to try, with every cp_comm_type; default: 8192 tokens per "
                    "rank or more, at most 32")
+      ->check(number_from(1, 4096))
       ->type_name("INT");
   command
       ->add_option("--max-ep", options->most_experts,
                    "Largest expert-parallel size to try, with every expert tensor size and dispatcher; 0: "
                    "number of experts")
+      ->check(number_from(0, 4096))
       ->capture_default_str();
   command
       ->add_option("--export", options->export_to,

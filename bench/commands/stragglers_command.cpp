@@ -12,6 +12,7 @@
 #include "analysis/predict/predict.hpp"
 #include "bench/commands/commands.hpp"
 #include "bench/commands/config_options.hpp"
+#include "bench/commands/number_range.hpp"
 #include "bench/plan/plan.hpp"
 #include "bench/record/record_store.hpp"
 #include "bench/show/report/timelines.hpp"
@@ -229,7 +230,7 @@ void add_stragglers_command(CLI::App& app, CommandAction& action) {
       app.add_subcommand("stragglers", "Predict the cost of slow ranks, or find them in measurements");
   const auto options = std::make_shared<StragglerOptions>();
   add_config_options(*command, options->config);
-  const CLI::Range percent(0.0, 100.0);
+  const CLI::Validator percent = number_from(0.0, 100.0);
   command
       ->add_option("--jitter", options->jitter,
                    "Step-to-step deviation of a GPU's compute time, in percent; or by kind of action, such "
@@ -237,7 +238,7 @@ void add_stragglers_command(CLI::App& app, CommandAction& action) {
       ->type_name("PERCENT");
   command->add_option("--slow-share", options->slow_share, "Share of slow GPUs, in percent")->check(percent);
   command->add_option("--slow-factor", options->slow_factor, "Compute time factor of slow GPUs")
-      ->check(CLI::Range(1.0, 100.0))
+      ->check(number_from(1.0, 100.0))
       ->needs("--slow-share")
       ->capture_default_str();
   command
@@ -246,7 +247,7 @@ void add_stragglers_command(CLI::App& app, CommandAction& action) {
   command
       ->add_option("--slow-link-factor", options->slow_link_factor,
                    "Message time factor of slow network ports")
-      ->check(CLI::Range(1.0, 100.0))
+      ->check(number_from(1.0, 100.0))
       ->needs("--slow-link-share")
       ->capture_default_str();
   command
@@ -254,19 +255,19 @@ void add_stragglers_command(CLI::App& app, CommandAction& action) {
                    "Share of nodes with a hiccup in a step, in percent")
       ->check(percent);
   command->add_option("--hiccup", options->hiccup, "Length of a hiccup, in seconds")
-      ->check(CLI::Range(0.0, 1e5))
+      ->check(number_from(0.0, 1e5))
       ->needs("--hiccup-share")
       ->capture_default_str();
   command
       ->add_option("--replace", options->replaced, "Number of slow GPUs to replace, the most delaying first")
-      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 30))
+      ->check(number_from(std::int64_t{0}, std::int64_t{1} << 30))
       ->delimiter(',')
       ->type_name("N[,N...]");
   command->add_option("--simulated-steps", options->steps, "Steps to simulate")
-      ->check(CLI::Range(1, 1'000'000))
+      ->check(number_from(1, 1'000'000))
       ->capture_default_str();
   command->add_option("--gpus-per-node", options->gpus_per_node, "GPUs per node")
-      ->check(CLI::Range(1, 64))
+      ->check(number_from(1, 64))
       ->capture_default_str();
   command
       ->add_option("--timeline", options->timeline,

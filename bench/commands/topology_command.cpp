@@ -8,6 +8,7 @@
 #include "analysis/topology/host_names.hpp"
 #include "analysis/topology/slurm_topology.hpp"
 #include "bench/commands/commands.hpp"
+#include "bench/commands/number_range.hpp"
 #include "bench/measure/machine/named_hardware.hpp"
 #include "bench/plan/plan.hpp"
 #include "bench/show/views/cluster/collectives_report.hpp"
@@ -148,7 +149,7 @@ int run_topology(const TopologyOptions& options) {
 }
 
 void add_rank_options(CLI::App& command, TopologyOptions& options) {
-  const CLI::Range sizes(1, 1 << 20);
+  const CLI::Validator sizes = number_from(1, 1 << 20);
   command.add_option("--gpus", options.gpus, "Number of GPUs with ranks (default: all)")->check(sizes);
   command.add_option("--tp", options.tensor, "Tensor-parallel size")->check(sizes)->capture_default_str();
   command.add_option("--cp", options.context, "Context-parallel size")->check(sizes)->capture_default_str();
@@ -173,7 +174,7 @@ void add_rank_options(CLI::App& command, TopologyOptions& options) {
 }
 
 void add_rate_options(CLI::App& command, TopologyOptions& options) {
-  const CLI::Range rates(1e-3, 1e6);
+  const CLI::Validator rates = number_from(1e-3, 1e6);
   command.add_flag("--forward", options.forward, "PXN: forward messages to another rail over NVLink first");
   command.add_flag("--sharp", options.sharp, "SHARP: in-network reduction of all-reduces, for --collective")
       ->needs("--collective");
@@ -206,13 +207,13 @@ void add_topology_command(CLI::App& app, CommandAction& action) {
       ->type_name("TOPOLOGY.conf");
   command->add_option("--gpus-per-node", options->gpus_per_node, "GPUs per node, for --slurm")
       ->needs("--slurm")
-      ->check(CLI::Range(1, 64))
+      ->check(number_from(1, 64))
       ->capture_default_str();
   command
       ->add_option("--oversubscription", options->oversubscription,
                    "Oversubscription for --slurm: GPUs below a switch per uplink")
       ->needs("--slurm")
-      ->check(CLI::Range(0.1, 1000.0))
+      ->check(number_from(0.1, 1000.0))
       ->capture_default_str();
   add_rank_options(*command, *options);
   add_rate_options(*command, *options);

@@ -38,6 +38,11 @@ std::string text_of(const std::vector<ComparedTable>& tables, const ValidateOpti
                                   : validation_groups_text(tables, options.group_by);
 }
 
+/// The text says why each row is skipped.
+bool lists_rows(const ValidateOptions& options) {
+  return options.rows && !options.json && !options.intervals && !options.changes && options.group_by.empty();
+}
+
 int validate(const ValidateOptions& options) {
   const std::vector<PublishedTable> tables =
       options.folder.empty() ? built_in_tables() : read_tables(options.folder);
@@ -67,15 +72,14 @@ int validate(const ValidateOptions& options) {
   if (!options.plot.empty()) write_whole_file(options.plot, validation_svg(compared));
   fmt::print("{}", text_of(compared, options));
   // Rows that are not modelled yet are expected; unreadable ones are for the user to correct.
-  bool unreadable = false;
-  for (const ComparedTable& table : compared) {
-    for (const SkippedRow& row : table.skipped) {
-      if (!row.unreadable) continue;
-      say(fmt::format("plumbline: {}\n", row.reason));
-      unreadable = true;
-    }
+  const std::vector<std::string> unreadable = unreadable_lines(compared);
+  if (unreadable.empty()) return static_cast<int>(ExitCode::done);
+  if (lists_rows(options)) {
+    say("plumbline: validate: found unreadable rows, expected none; the table says why they are skipped\n");
+  } else {
+    for (const std::string& line : unreadable) say(fmt::format("plumbline: {}\n", line));
   }
-  return static_cast<int>(unreadable ? ExitCode::bad_input : ExitCode::done);
+  return static_cast<int>(ExitCode::bad_input);
 }
 
 }  // namespace
@@ -99,7 +103,7 @@ void add_validate_command(CLI::App& app, CommandAction& action) {
   command->add_flag("--leave-one-out", options->leave_one_out,
                     "Cross-validation: constants fitted to all tables but one, error on that one");
   command->add_flag("--intervals", options->intervals,
-                    "Coverage of 80 % error intervals taken from the other tables");
+                    "Coverage of 80 % error intervals, which rest on comparable runs of other sources");
   command->add_flag("--changes", options->changes,
                     "Predicted and published effect of single changes between runs");
   command->add_flag("--rows", options->rows, "Print every row or change");

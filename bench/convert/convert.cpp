@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <exception>
 #include <filesystem>
 #include <mutex>
 #include <thread>
@@ -18,6 +17,7 @@
 #include "core/base/byte_text.hpp"
 #include "core/base/error.hpp"
 #include "core/base/json_keys.hpp"
+#include "core/base/run_parallel.hpp"
 #include "core/base/text_input.hpp"
 #include "core/checkpoints/torch_writer.hpp"
 
@@ -98,13 +98,7 @@ class FileWriters {
   }
 
   void write_all(int threads) {
-    {
-      std::vector<std::jthread> others;
-      others.reserve(static_cast<std::size_t>(threads));
-      for (int i = 1; i < threads; ++i) others.emplace_back([this] { work(); });
-      work();
-    }
-    if (failure_) std::rethrow_exception(failure_);
+    run_parallel(static_cast<std::size_t>(threads), [this](std::size_t /*worker*/) { work(); });
   }
 
  private:
@@ -113,9 +107,8 @@ class FileWriters {
       try {
         write(plan_.files[i]);
       } catch (...) {
-        const std::lock_guard lock(mutex_);
-        if (!failure_) failure_ = std::current_exception();
         failed_ = true;
+        throw;
       }
     }
   }
@@ -180,7 +173,6 @@ class FileWriters {
   std::atomic<bool> failed_{false};
   std::mutex mutex_;
   std::int64_t done_ = 0;
-  std::exception_ptr failure_;
 };
 
 void check_space(const FilePlan& plan, const TargetFolder& target, const std::string& to) {
@@ -188,7 +180,7 @@ void check_space(const FilePlan& plan, const TargetFolder& target, const std::st
   for (const PlannedFile& file : plan.files) needed += target.has(file.path) ? 0 : file.bytes();
   const std::int64_t free = target.free_bytes();
   if (needed <= free) return;
-  throw InputError(fmt::format(
+  throw OutputError(fmt::format(
       "TO: {0}: found {2} free, expected {1}; make room or name a folder on another disk", printable(to, 400),
       readable_bytes(static_cast<double>(needed)), readable_bytes(static_cast<double>(free))));
 }

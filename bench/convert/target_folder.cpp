@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "core/base/atomic_file.hpp"
 #include "core/base/error.hpp"
 #include "core/base/output_folder.hpp"
 #include "core/base/text_input.hpp"
@@ -30,7 +31,7 @@ std::string shown_path(const std::string& path) {
 }
 
 [[noreturn]] void cannot(const std::string& path, const char* what, int error) {
-  throw InputError(fmt::format("{}: cannot be {}: {}", shown_path(path), what, std::strerror(error)));
+  throw OutputError(fmt::format("{}: cannot be {}: {}", shown_path(path), what, std::strerror(error)));
 }
 
 bool is_empty_or_missing(const fs::path& folder) {

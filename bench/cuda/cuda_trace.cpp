@@ -102,7 +102,7 @@ void CudaTrace::write(const Schedule& schedule, const std::string& path, Seconds
     ranks.push_back(rank_activities(receive(control_, layout.rank_of({0, 0, pipeline_rank}))));
   }
   const MergedTimeline merged = merge(std::move(ranks), schedule);
-  write_whole_file(path, to_trace_events(merged) + '\n', ExitCode::rank_failed);
+  write_whole_file(path, to_trace_events(merged) + '\n');
 }
 
 }  // namespace plumbline

@@ -6,6 +6,7 @@
 #include <csignal>
 #include <filesystem>
 
+#include "core/base/atomic_file.hpp"
 #include "core/base/error.hpp"
 #include "core/base/json_keys.hpp"
 #include "core/base/output_folder.hpp"
@@ -110,7 +111,7 @@ bool measure_cell(const RunConfig& config, const CellProgram& program, const Cel
     take_measurement(measurement_path, run, record);
   } else if (result.complaint.starts_with(absolute) &&
              result.complaint.find(": cannot be written") != std::string::npos) {
-    throw InputError(result.complaint);  // the cell is well, the disk is not
+    throw OutputError(result.complaint);  // the cell is well, the disk is not
   } else {
     std::tie(record.status, record.reason) = meaning_of(result);
   }

@@ -38,7 +38,7 @@ struct CellRun {
 };
 
 /// Sets status, reason, measurement and, when there is a prediction, error. False when the run was stopped:
-/// then nothing is known. Throws InputError when configuration or measurement cannot be written to the
+/// then nothing is known. Throws OutputError when configuration or measurement cannot be written to the
 /// folder, Error when mpirun cannot be started.
 bool measure_cell(const RunConfig& config, const CellProgram& program, const CellRun& run, Record& record);
 

@@ -88,8 +88,7 @@ OperatorCall collective_call(const EmulatedCollective& call) {
 }  // namespace
 
 CallTime emulated_call_time(const RunConfig& config, const HardwareProfile& hardware, double slowdown) {
-  Load load;
-  load.collective_contention = collective_contention(config, hardware, software_of(config));
+  const Load load = least_load(config, hardware, software_of(config));
   return [hardware, load, slowdown, storage = config.numerics.precision](const EmulatedCall& call) {
     return slowdown * time_of(operator_call(call, storage), hardware, load);
   };

@@ -33,8 +33,8 @@ std::string choose_precision(const std::vector<std::string>& precisions, bool mu
 /// size. Throws InputError when the file is damaged.
 std::optional<FitChoice> kept_choice(const std::string& folder, const MatrixFit& fit);
 
-/// Keeps the choice, or returns an earlier one of another runner. Makes the folder. Throws InputError when it
-/// cannot be written.
+/// Keeps the choice, or returns an earlier one of another runner. Makes the folder. Throws OutputError when
+/// it cannot be written.
 FitChoice keep_choice(const std::string& folder, const MatrixFit& fit, const FitChoice& choice);
 
 /// "size 3 of 8 (hidden_size 256, global_batch_size 16)".

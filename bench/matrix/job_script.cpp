@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <string_view>
 
+#include "core/base/atomic_file.hpp"
 #include "core/base/error.hpp"
 #include "core/base/one_line.hpp"
 #include "core/base/output_folder.hpp"
@@ -88,7 +89,7 @@ std::string submit_job(const JobScript& job) {
   std::error_code error;
   std::filesystem::create_directories(job.folder, error);
   if (error)
-    throw InputError(
+    throw OutputError(
         fmt::format("{}: {}; expected a folder that can be written", job.folder, error.message()));
   const std::string path = job.folder + "/job.sh";
   OutputFolder::named(job.folder).write("job.sh", job_script(job));

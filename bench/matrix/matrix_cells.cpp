@@ -194,9 +194,9 @@ CellsResult run_cells(const std::vector<MatrixCell>& cells, const CellsRequest& 
       if (!has_device(cell.config, record)) return true;
       int ranks_here = cell.config.layout().world();
       try {
-        for (const std::string& remark : check_files(cell.config)) notes.note = remark;
+        for (std::string& remark : check_files(cell.config)) notes.doubts.insert(std::move(remark));
         if (!request.hosts.empty()) ranks_here = hosts_for(request.hosts, ranks_here).front().slots;
-      } catch (const InputError& refusal) {
+      } catch (const Error& refusal) {
         record.status = Status::failed;  // files may come, hosts may change
         record.reason = refusal.what();
         return true;

@@ -30,8 +30,8 @@ struct CellsResult {
 };
 
 /// Runs the cells that the folder does not have yet. The expected duration, progress and notes go to standard
-/// error. Throws InputError when the folder cannot be used, nothing can be measured here, or a hardware
-/// profile cannot be read: then nothing is stored.
+/// error. Throws OutputError when the folder cannot be written, InputError when it is in use, nothing can be
+/// measured here, or a hardware profile cannot be read: then nothing is stored.
 CellsResult run_cells(const std::vector<MatrixCell>& cells, const CellsRequest& request,
                       CellEstimates& estimates);
 

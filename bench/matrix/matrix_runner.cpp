@@ -14,6 +14,7 @@
 
 #include "bench/processes/launch/interrupts.hpp"
 #include "bench/record/rounds_of_cell.hpp"
+#include "core/base/atomic_file.hpp"
 #include "core/base/error.hpp"
 #include "core/config/config_checks.hpp"
 #include "core/config_text/config_keys.hpp"
@@ -68,6 +69,8 @@ bool measure(const MatrixCell& cell, const MatrixHooks& hooks, const std::functi
     return hooks.measure(cell, go_on, record);
   } catch (const InputError&) {
     throw;
+  } catch (const OutputError&) {
+    throw;  // the cell is well, the disk is not
   } catch (const std::exception& error) {
     record.status = Status::failed;
     record.reason = one_line(error.what());
@@ -189,7 +192,7 @@ MatrixOutcome run_matrix(const std::vector<MatrixCell>& cells, RecordStore& stor
     store.check_place();
     try {
       if (record.status == Status::ok && !measure(*cell, hooks, go_on, record)) return stopped();
-    } catch (const InputError&) {
+    } catch (const Error&) {
       store.check_place();  // which would be the reason
       throw;
     }

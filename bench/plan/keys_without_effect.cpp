@@ -9,6 +9,7 @@
 
 #include "analysis/hardware/profiles/constant_source.hpp"
 #include "analysis/hardware/profiles/profiles.hpp"
+#include "analysis/work/sure_overflow.hpp"
 #include "core/base/one_line.hpp"
 #include "core/config_text/config_keys.hpp"
 #include "core/config_text/idle_keys.hpp"
@@ -28,8 +29,20 @@ struct IgnoredKey {
 };
 
 constexpr IgnoredKey kIgnored[] = {
-    {"zero_stage", "sharded", [](const Software& s) { return s.communication.sharded; }},
-    {"grad_dtype", "gradient_bytes", [](const Software& s) { return s.memory.gradient_bytes <= 2; }},
+    {"zero_stage", "sharded", [](const Software& s) { return s.communication.sharded; },
+     [](const RunConfig& c) { return c.parallel.dp.zero_stage != 3; }},  // which it is
+    {"grad_dtype", "gradient_bytes",
+     [](const Software& s) {
+       return s.memory.gradient_bytes_in(/*bf16=*/false) <= 2 &&
+              s.memory.gradient_bytes_in(/*bf16=*/true) <= 2;
+     }},
+    {"grad_dtype", "gradient_bytes",
+     [](const Software& s) {
+       return s.memory.gradient_bytes_in(/*bf16=*/false) <= 2 &&
+              s.memory.gradient_bytes_in(/*bf16=*/true) > 2;
+     },
+     [](const RunConfig& c) { return c.numerics.precision != DType::bf16; },
+     " and another precision than bf16"},
     {"attention_backend", "flash_attention", [](const Software& s) { return !s.kernels.flash_attention; }},
     {"hidden_dropout", "dropout", [](const Software& s) { return s.kernels.dropout; }},
     {"attention_dropout", "dropout",
@@ -134,6 +147,7 @@ std::optional<std::string> why_software_ignores(std::string_view key, const RunC
 std::vector<std::string> keys_without_effect(const RunConfig& config) {
   static const RunConfig kDefaults;
   std::vector<std::string> lines = idle_keys(config);
+  if (auto note = overflow_note(config)) lines.push_back(std::move(*note));
   for (const ConfigKey& key : config_keys()) {
     const std::string value = key.print(config);
     if (value == key.print(kDefaults)) continue;

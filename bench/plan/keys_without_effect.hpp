@@ -15,6 +15,7 @@ namespace plumbline {
 /// A line for each key that is not at its default and changes nothing. Either the configuration's software
 /// ignores it, with the source of the trait that decides instead (analysis/hardware), or it needs another key
 /// (idle_keys()): "zero_stage: found 1, without effect with software torchtitan (sharded: FSDP2)".
+/// Also overflow_note().
 std::vector<std::string> keys_without_effect(const RunConfig& config);
 
 /// "overlap_p2p_comm: found true, without effect …" if a prediction of plumbline's own step is the same

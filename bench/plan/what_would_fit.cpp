@@ -12,6 +12,9 @@
 #include <utility>
 #include <vector>
 
+#include "analysis/hardware/profiles/software_arguments.hpp"
+#include "analysis/predict/prediction_rows.hpp"
+#include "analysis/predict/software_rows.hpp"
 #include "analysis/step/software_of.hpp"
 #include "bench/plan/plan.hpp"
 #include "core/base/byte_text.hpp"
@@ -47,7 +50,8 @@ constexpr std::int64_t kMostCells = 1 << 19;
 
 /// The verdict on a configuration, or nothing if it cannot be run or is too large to try.
 std::optional<Fit> verdict_on(const RunConfig& config, const HardwareProfile& hardware, Steps& steps) {
-  if (why_invalid(config) || why_unpredictable(config)) return std::nullopt;
+  if (why_invalid(config) || why_unpredictable(config) || why_unpredictable(config, hardware))
+    return std::nullopt;
   if (cells_of_step(config) > kMostCells) return std::nullopt;
   try {
     const RepeatedSchedule& step = steps.of(config);
@@ -70,15 +74,29 @@ void recompute_all(RunConfig& config) {
   config.recompute.modules = kCoreAttention;  // parts are of selective recomputation
 }
 
-/// The highest ZeRO stage to propose: Megatron-LM's distributed optimizer is stage 1 (of 2021: none), and
-/// DeepSpeed has stages 2 and 3 without a pipeline only.
+/// The highest ZeRO stage to propose.
 int most_zero(const RunConfig& config) {
-  const std::string& software = config.machine.software;
-  if (software_of(config).communication.sharded) return config.parallel.dp.zero_stage;
-  if (software == "megatron-2021") return 0;
-  if (software.ends_with("deepspeed")) return config.parallel.pipeline > 1 ? 1 : 3;
-  if (software.starts_with("megatron") || software.starts_with("nemo")) return 1;
-  return config.spreads_experts() ? 2 : 3;
+  const Software& software = software_of(config);
+  if (software.communication.sharded) return config.parallel.dp.zero_stage;
+  return std::min(most_zero_stage(config), config.spreads_experts() ? 2 : 3);
+}
+
+/// Splits tensors over `ranks`, as the software does it: with sequences, without a padded vocabulary. Returns
+/// the settings, ", KEY VALUE" for each besides the size.
+std::string set_tensor(RunConfig& config, int ranks) {
+  const SoftwareArguments& has = software_arguments(config.machine.software);
+  ParallelConfig& parallel = config.parallel;
+  parallel.tensor = ranks;
+  std::string more;
+  if (has.always_sequence_parallel && !parallel.sequence_parallel) {
+    parallel.sequence_parallel = true;
+    more += ", sequence_parallel true";
+  }
+  if (!has.pads_vocabulary && config.padded_vocab() != config.model.vocab) {
+    parallel.make_vocab_size_divisible_by = 1;
+    more += ", make_vocab_size_divisible_by 1";
+  }
+  return more;
 }
 
 /// Expert-parallel sizes to propose, from the given one on; only that without experts.
@@ -127,7 +145,9 @@ std::vector<Change> single_changes(const RunConfig& config) {
   for (int factor = 2; factor <= config.parallel.data(); factor *= 2) {
     const int tensor = config.parallel.tensor * factor;
     if (tensor > kMostTensor) break;
-    add("tensor_model_parallel_size", tensor, [tensor](RunConfig& c) { c.parallel.tensor = tensor; });
+    RunConfig changed = config;
+    add("tensor_model_parallel_size", fmt::format("{}{}", tensor, set_tensor(changed, tensor)),
+        [tensor](RunConfig& c) { set_tensor(c, tensor); });
   }
   for (int factor = 2; factor <= config.parallel.data(); factor *= 2) {
     const int pipeline = config.parallel.pipeline * factor;
@@ -160,17 +180,22 @@ std::optional<Found> smallest_on(const RunConfig& given, const HardwareProfile& 
   config.parallel.world_size = world;
   config.batch.micro_batch_size = 1;
   recompute_all(config);
-  config.parallel.sequence_parallel = !config.parallel.splits_vocabulary();
+  config.parallel.sequence_parallel =
+      !config.parallel.splits_vocabulary() && software_arguments(config.machine.software).sequence_parallel;
   for (int tensor = given.parallel.tensor; tensor <= kMostTensor && tensor <= world; tensor *= 2) {
     for (const int pipeline : pipeline_sizes(given.parallel.pipeline, world / tensor)) {
-      config.parallel.tensor = tensor;
       config.parallel.pipeline = pipeline;
+      config.parallel.make_vocab_size_divisible_by = given.parallel.make_vocab_size_divisible_by;
+      set_tensor(config, tensor);
       if (world % config.parallel.model_ranks() != 0) continue;
       for (const int expert : expert_sizes(given, world / pipeline)) {
         config.parallel.expert = expert;
         config.parallel.dp.zero_stage = 0;
         if (config.parallel.copies() > 1)
-          config.parallel.dp.zero_stage = std::max(given.parallel.dp.zero_stage, most_zero(config));
+          config.parallel.dp.zero_stage = given.parallel.dp.zero_stage > most_zero(given)
+                                              ? given.parallel.dp.zero_stage  // predicted as if
+                                              : most_zero(config);
+        if (why_not_advised(given, config)) continue;
         const std::optional<Fit> fit = verdict_on(config, hardware, steps);
         if (!fit || (best && best->needed <= fit->needed)) continue;
         best = fit;
@@ -189,23 +214,29 @@ std::optional<Found> smallest_on(const RunConfig& given, const HardwareProfile& 
     }
   }
   const ParallelConfig& parallel = smallest.parallel;
-  std::string text = fmt::format(
-      "world_size {}, tensor_model_parallel_size {}, pipeline_model_parallel_size {}, zero_stage {}, "
-      "micro_batch_size 1",
-      world, parallel.tensor, parallel.pipeline, parallel.dp.zero_stage);
+  std::string text =
+      fmt::format("world_size {}, tensor_model_parallel_size {}, pipeline_model_parallel_size {}", world,
+                  parallel.tensor, parallel.pipeline);
+  if (!software_of(given).communication.sharded)  // else every stage is the same
+    text += fmt::format(", zero_stage {}", parallel.dp.zero_stage);
+  text += ", micro_batch_size 1";
   if (parallel.expert != given.parallel.expert)
     text += fmt::format(", expert_model_parallel_size {}", parallel.expert);
   if (smallest.recompute.granularity == Recompute::full) text += ", recompute_granularity full";
   if (parallel.tensor > 1 && parallel.sequence_parallel) text += ", sequence_parallel true";
+  if (parallel.make_vocab_size_divisible_by != given.parallel.make_vocab_size_divisible_by)
+    text += fmt::format(", make_vocab_size_divisible_by {}", parallel.make_vocab_size_divisible_by);
   return Found{text, *best};
 }
 
 /// Up to three fitting changes, as one clause; empty when none fits.
 class Ways {
  public:
-  Ways(const HardwareProfile& hardware, Steps& steps) : hardware_(hardware), steps_(steps) {}
+  Ways(const RunConfig& given, const HardwareProfile& hardware, Steps& steps)
+      : given_(given), hardware_(hardware), steps_(steps) {}
   bool enough() const { return found_.size() == 3; }
   bool consider(const std::string& text, const RunConfig& config) {
+    if (why_not_advised(given_, config)) return false;
     const std::optional<Fit> fit = verdict_on(config, hardware_, steps_);
     if (!fit || !fit->fits) return false;
     found_.push_back(fmt::format("{} ({})", text, brief_bytes(fit->needed)));
@@ -216,6 +247,7 @@ class Ways {
   }
 
  private:
+  const RunConfig& given_;
   const HardwareProfile& hardware_;
   Steps& steps_;
   std::vector<std::string> found_;
@@ -223,7 +255,7 @@ class Ways {
 
 std::string one_or_two_keys(const RunConfig& config, const HardwareProfile& hardware, Steps& steps) {
   const std::vector<Change> changes = single_changes(config);
-  Ways ways(hardware, steps);
+  Ways ways(config, hardware, steps);
   std::set<std::string> proposed;
   for (const Change& change : changes) {
     if (ways.enough()) break;

@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "core/base/atomic_file.hpp"
 #include "core/base/error.hpp"
 #include "core/base/output_folder.hpp"
 
@@ -31,7 +32,7 @@ CellClaims::CellClaims(const std::string& folder) : folder_(folder + "/claims") 
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error)
-    throw InputError(fmt::format("{}: {}; expected a folder that can be written", folder_, error.message()));
+    throw OutputError(fmt::format("{}: {}; expected a folder that can be written", folder_, error.message()));
   OutputFolder::make(folder_);
 }
 

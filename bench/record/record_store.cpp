@@ -12,6 +12,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "core/base/atomic_file.hpp"
 #include "core/base/error.hpp"
 #include "core/base/text_input.hpp"
 
@@ -48,12 +49,12 @@ std::string record_path(const std::string& folder_or_file) {
   return path;
 }
 /// Reason of the last failed open() without following links.
-std::string why_not_opened() {
-  return errno == ELOOP ? "found a symbolic link; remove it" : std::strerror(errno);
-}
-
-[[noreturn]] void refuse(const std::string& path, const std::string& why) {
-  throw InputError(fmt::format("{}: {}; expected an output folder that can be written", path, why));
+[[noreturn]] void refuse(const std::string& path, int error) {
+  const bool link = error == ELOOP;
+  const std::string line = fmt::format("{}: {}; expected an output folder that can be written", path,
+                                       link ? "found a symbolic link; remove it" : std::strerror(error));
+  if (link) throw InputError(line);
+  throw OutputError(line);
 }
 
 /// Holds the lock of sharers; a single runner has none.
@@ -176,9 +177,9 @@ RecordStore::RecordStore(const std::string& folder, const std::string& file, Sto
     : path_(folder + "/" + file) {
   std::error_code error;
   fs::create_directories(folder, error);
-  if (error) refuse(folder, error.message());
+  if (error) refuse(folder, error.value());
   file_ = open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0666);
-  if (file_ < 0) refuse(path_, why_not_opened());
+  if (file_ < 0) refuse(path_, errno);
   try {
     const bool shared = use == StoreUse::shared;
     if (flock(file_, (shared ? LOCK_SH : LOCK_EX) | LOCK_NB) != 0) {
@@ -189,7 +190,7 @@ RecordStore::RecordStore(const std::string& folder, const std::string& file, Sto
     if (shared) {
       const std::string lock = path_ + ".lock";
       turn_ = open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
-      if (turn_ < 0) refuse(lock, why_not_opened());
+      if (turn_ < 0) refuse(lock, errno);
     }
     refresh();
     new_.clear();
@@ -227,8 +228,7 @@ void RecordStore::read_on() {
     if (!cut) new_.insert(record.id);
     records_.put(std::move(record));
   });
-  if (fstat(file_, &info) == 0 && whole != info.st_size && ftruncate(file_, whole) != 0)
-    refuse(path_, why_not_opened());
+  if (fstat(file_, &info) == 0 && whole != info.st_size && ftruncate(file_, whole) != 0) refuse(path_, errno);
   known_ = whole;
 }
 

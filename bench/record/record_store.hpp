@@ -80,8 +80,8 @@ enum class StoreUse { alone, shared };
 class RecordStore {
  public:
   /// Opens or makes `folder`/`file`, locks it, drops a last line that a kill left unfinished and reads the
-  /// rest. Throws InputError when the folder cannot be written, another process holds it, or a whole line is
-  /// not a record.
+  /// rest. Throws OutputError when the folder cannot be written, InputError when another process holds it or
+  /// a whole line is not a record.
   explicit RecordStore(const std::string& folder, const std::string& file = kResultsFile,
                        StoreUse use = StoreUse::alone);
   ~RecordStore();

@@ -54,7 +54,7 @@ void write_timelines(const std::string& path, CellTimelines timelines) {
   const std::filesystem::path place(path);
   timelines.id = place.stem().string();
   OutputFolder::make(place.parent_path().string())
-      .write(place.filename().string(), to_timeline_json(timelines), ExitCode::rank_failed);
+      .write(place.filename().string(), to_timeline_json(timelines));
 }
 
 }  // namespace plumbline

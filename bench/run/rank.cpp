@@ -54,7 +54,7 @@ void write_measurement(const MeasurementReport& measurement, const std::optional
   if (!unsaved.empty()) fragment[kUnsavedKey] = unsaved;
   const std::filesystem::path place = std::filesystem::absolute(path);
   OutputFolder::made(place.parent_path().string())
-      .write(place.filename().string(), output_json(fragment, -1) + '\n', ExitCode::rank_failed);
+      .write(place.filename().string(), output_json(fragment, -1) + '\n');
 }
 
 training::TrainingResult train_on_cpu(const RunConfig& config, const Schedule& schedule,
@@ -97,7 +97,7 @@ void write_files(const RunFiles& files, const RunConfig& config, const Schedule&
         files.trace, schedule,
         {{"predicted", timelines.predicted->trace, &timelines.predicted->memory, &timelines.predicted->lanes},
          {"measured", timelines.measured->trace, &timelines.measured->memory, &timelines.measured->lanes}});
-    write_whole_file(files.trace, trace, ExitCode::rank_failed);
+    write_whole_file(files.trace, trace);
   }
   if (!files.timelines.empty()) write_timelines(files.timelines, std::move(timelines));
 }

@@ -128,22 +128,14 @@ void PartialFile::commit() {
   if (error != 0) fail_with(error);
 }
 
-ExitCode code_of_write_error(int error, ExitCode code) {
-  const bool no_room = error == ENOSPC || error == EDQUOT || error == EFBIG || error == EIO;
-  return no_room ? ExitCode::rank_failed : code;
-}
-
-void write_whole_file(const std::string& path, std::string_view bytes, ExitCode code) {
+void write_whole_file(const std::string& path, std::string_view bytes) {
   std::error_code unknown;
   const auto status = std::filesystem::symlink_status(path, unknown);
   const bool in_place = std::filesystem::exists(status) && !std::filesystem::is_regular_file(status);
   const int error = in_place ? write_in_place(path, bytes) : write_and_rename(path, bytes);
   if (error == 0) return;
-  const std::string line = fmt::format("{}: cannot be written: {}; expected a path in a writable folder",
-                                       printable(path, kLongestShown), std::strerror(error));
-  const ExitCode ending = code_of_write_error(error, code);
-  if (ending == ExitCode::bad_input) throw InputError(line);
-  throw Error(line, ending);
+  throw OutputError(fmt::format("{}: cannot be written: {}; expected a path in a writable folder",
+                                printable(path, kLongestShown), std::strerror(error)));
 }
 
 void remove_with_partial(const std::string& path) {
@@ -157,8 +149,8 @@ namespace {
 void check_path(const std::string& path, const std::string& what) {
   std::error_code error;
   if (std::filesystem::symlink_status(path, error).type() != std::filesystem::file_type::none) return;
-  throw InputError(fmt::format("{}: {} cannot be written: {}; expected a path in a writable folder", what,
-                               printable(path, kLongestShown), error.message()));
+  throw OutputError(fmt::format("{}: {} cannot be written: {}; expected a path in a writable folder", what,
+                                printable(path, kLongestShown), error.message()));
 }
 
 }  // namespace
@@ -170,15 +162,15 @@ void check_can_fill(const std::string& folder, const std::string& what) {
   if (!place.has_filename()) place = place.parent_path();  // "folder/"
   if (!std::filesystem::exists(place, unknown)) place = place.parent_path();
   if (std::filesystem::is_directory(place, unknown) && ::access(place.c_str(), W_OK | X_OK) == 0) return;
-  throw InputError(fmt::format("{}: found {}, expected a writable folder; make it or name another", what,
-                               printable(place.string(), kLongestShown)));
+  throw OutputError(fmt::format("{}: found {}, expected a writable folder; make it or name another", what,
+                                printable(place.string(), kLongestShown)));
 }
 
 void check_can_write(const std::string& path, const std::string& what) {
   check_path(path + ".partial", what);
   std::error_code unknown;
   if (std::filesystem::is_directory(path, unknown)) {
-    throw InputError(
+    throw OutputError(
         fmt::format("{}: {} is a folder, expected a file to write", what, printable(path, kLongestShown)));
   }
   const bool in_place =
@@ -186,8 +178,8 @@ void check_can_write(const std::string& path, const std::string& what) {
   if (in_place && ::access(path.c_str(), W_OK) == 0) return;
   const std::filesystem::path folder = std::filesystem::absolute(path).parent_path();
   if (std::filesystem::is_directory(folder, unknown) && ::access(folder.c_str(), W_OK | X_OK) == 0) return;
-  throw InputError(fmt::format("{}: found {}, expected a writable folder; make it or name another", what,
-                               printable(folder.string(), kLongestShown)));
+  throw OutputError(fmt::format("{}: found {}, expected a writable folder; make it or name another", what,
+                                printable(folder.string(), kLongestShown)));
 }
 
 }  // namespace plumbline

@@ -8,6 +8,12 @@
 
 namespace plumbline {
 
+/// An output that cannot be made or stored: its folder is missing, may not be written to, or has no room.
+class OutputError : public Error {
+ public:
+  explicit OutputError(const std::string& text) : Error(text, ExitCode::rank_failed) {}
+};
+
 /// A file while it is written: PATH.partial, which becomes PATH when it is whole. A lock shows that its
 /// writer lives: the file of a killed writer is removed by the next one for the same path.
 class PartialFile {
@@ -33,18 +39,14 @@ class PartialFile {
 };
 
 /// Writes the file whole or not at all: alongside, then renamed. An existing `path` that is no regular file
-/// (a device, a pipe, a link) is written in place. Throws one line with the path and the system's message:
-/// InputError for ExitCode::bad_input (the user chose the path), else Error with that code. A full disk is no
-/// bad path: Error with ExitCode::rank_failed, whatever `code`.
-void write_whole_file(const std::string& path, std::string_view bytes, ExitCode code = ExitCode::bad_input);
-
-/// Exit code for a file that could not be written: `code`, except for a full or broken disk.
-ExitCode code_of_write_error(int error, ExitCode code);
+/// (a device, a pipe, a link) is written in place. Throws OutputError, one line with the path and the
+/// system's message.
+void write_whole_file(const std::string& path, std::string_view bytes);
 
 /// Removes the file, and a killed writer's partial file beside it. No error when there is none.
 void remove_with_partial(const std::string& path);
 
-/// For files written at the end of long work: throws InputError, beginning with `what`, when `path` is a
+/// For files written at the end of long work: throws OutputError, beginning with `what`, when `path` is a
 /// folder, or its folder is missing or not writable.
 void check_can_write(const std::string& path, const std::string& what);
 /// The same for a folder that is made when it is missing.

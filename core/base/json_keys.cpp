@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <type_traits>
 
 #include "core/base/error.hpp"
@@ -27,8 +28,43 @@ std::string list_text(std::size_t most, const char* of) {
                                       : fmt::format("a list{}, {} at most", of, most);
 }
 
+/// Place and first byte of the fault that `error` is about; the library's own words are of no use to readers.
+std::string fault_of(std::string_view text, const nlohmann::detail::exception& error) {
+  const auto* syntax = dynamic_cast<const nlohmann::detail::parse_error*>(&error);
+  if (syntax == nullptr) return "found a number beyond the range of doubles";  // it has no place
+  const std::size_t at = std::min(std::max<std::size_t>(syntax->byte, 1) - 1, text.size());
+  const std::string_view before = text.substr(0, at);
+  const std::size_t line_start = before.rfind('\n') + 1;  // npos + 1: 0
+  return fmt::format("found {} at line {}, column {}",
+                     at == text.size() ? "the end" : fmt::format("'{}'", printable(text.substr(at, 1))),
+                     std::ranges::count(before, '\n') + 1, at - line_start + 1);
+}
+
 std::string entry_of(const std::string& key, std::size_t index) {
   return fmt::format("{}[{}]", key, index);
+}
+
+/// Throws InputError with the path of the first key that an object holds twice.
+[[noreturn]] void refuse_repeated_key(std::string_view text, const std::string& origin) {
+  struct Level {
+    std::set<std::string> keys;
+    std::string last;
+  };
+  std::vector<Level> levels;
+  const auto look = [&](int depth, Json::parse_event_t event, Json& value) {
+    if (event != Json::parse_event_t::object_start && event != Json::parse_event_t::key) return true;
+    levels.resize(static_cast<std::size_t>(depth));  // of a key: with that of its object
+    if (event != Json::parse_event_t::key) return true;
+    Level& level = levels.back();
+    level.last = value.get<std::string>();
+    if (level.keys.insert(level.last).second) return true;
+    std::string path;
+    for (const Level& each : levels)
+      if (!each.last.empty()) path += (path.empty() ? "" : ".") + printable(each.last, kLongestKey);
+    throw InputError(fmt::format("{}: {}: found twice, expected once; remove one", origin, path));
+  };
+  [[maybe_unused]] const Json read = Json::parse(text, look);
+  throw InputError(fmt::format("{}: found a key twice, expected once; remove one", origin));
 }
 
 }  // namespace
@@ -39,7 +75,7 @@ Value parse_json_object(std::string_view text, const std::string& origin, int ma
   std::int64_t events = 0;  // two of an object or a list, one of a key or anything else
   std::vector<std::int64_t> keys(static_cast<std::size_t>(max_depth) +
                                  2);  // of the open object of each level
-  const auto bounded = [&](int depth, typename Value::parse_event_t event, Value& /*value*/) {
+  const auto bounded = [&](int depth, typename Value::parse_event_t event, Value& value) {
     if (depth > max_depth) {
       throw InputError(fmt::format("{}: JSON nested deeper than the {} levels that are expected at most",
                                    origin, max_depth));
@@ -48,7 +84,8 @@ Value parse_json_object(std::string_view text, const std::string& origin, int ma
     if (event == Value::parse_event_t::object_start) keys[level + 1] = 0;
     // One that keeps its order compares every key with all before it.
     constexpr bool kOrdered = std::is_same_v<Value, OrderedJson>;
-    if (kOrdered && event == Value::parse_event_t::key && ++keys[level] > kMostOrderedKeys) {
+    if (event == Value::parse_event_t::key) ++keys[level];
+    if (kOrdered && keys[level] > kMostOrderedKeys) {
       throw InputError(fmt::format("{}: JSON object of more than the {} keys that are expected at most",
                                    origin, kMostOrderedKeys));
     }
@@ -56,13 +93,17 @@ Value parse_json_object(std::string_view text, const std::string& origin, int ma
       throw InputError(
           fmt::format("{}: JSON of more than the {} values that are expected at most", origin, max_values));
     }
+    // A key that is given twice is one member.
+    if (event == Value::parse_event_t::object_end &&
+        keys[level + 1] != static_cast<std::int64_t>(value.size()))
+      refuse_repeated_key(text, origin);
     return true;
   };
   try {
     Value object = Value::parse(text, bounded);
     if (object.is_object()) return object;
   } catch (const typename Value::exception& error) {
-    throw InputError(fmt::format("{}: not valid JSON: {}", origin, printable(error.what(), 200)));
+    throw InputError(fmt::format("{}: not valid JSON: {}; correct it", origin, fault_of(text, error)));
   }
   throw InputError(fmt::format("{}: expected a JSON object", origin));
 }

@@ -22,9 +22,9 @@ using OrderedJson = nlohmann::ordered_json;
 /// text.
 inline constexpr std::int64_t kMaxJsonValues = std::int64_t{1} << 23;
 
-/// A JSON object from text. Throws InputError when it is not valid JSON, not an object, nested deeper than
-/// `max_depth`, or of more than `max_values` values; `origin` names the file in messages. The reader of the
-/// text bounds its size (read_text_file). Value: Json or OrderedJson.
+/// A JSON object from text. Throws InputError when it is not valid JSON, no object, nested deeper than
+/// `max_depth`, of more than `max_values` values, or has a key twice; `origin` names the file in messages.
+/// The reader of the text bounds its size (read_text_file). Value: Json or OrderedJson.
 template <class Value = Json>
 Value parse_json_object(std::string_view text, const std::string& origin, int max_depth = 32,
                         std::int64_t max_values = kMaxJsonValues);

@@ -48,7 +48,7 @@ OutputFolder::OutputFolder(std::string path, int flags)
   struct stat found {};
   if ((flags & O_NOFOLLOW) != 0 && ::lstat(path_.c_str(), &found) == 0 && S_ISLNK(found.st_mode))
     refuse(path_, "a symbolic link");
-  throw InputError(cannot_write(path_, std::strerror(error)));
+  throw OutputError(cannot_write(path_, std::strerror(error)));
 }
 
 OutputFolder OutputFolder::named(const std::string& path) {
@@ -61,7 +61,7 @@ OutputFolder OutputFolder::made(const std::string& path) {
 
 OutputFolder OutputFolder::make(const std::string& path) {
   if (::mkdir(path.c_str(), 0777) != 0 && errno != EEXIST)
-    throw InputError(cannot_write(path, std::strerror(errno)));
+    throw OutputError(cannot_write(path, std::strerror(errno)));
   return made(path);
 }
 
@@ -82,17 +82,14 @@ std::string OutputFolder::inside(const std::string& name) const {
   return fmt::format("/proc/self/fd/{}/{}", folder_, name);
 }
 
-void OutputFolder::write(const std::string& name, std::string_view bytes, ExitCode code) const {
+void OutputFolder::write(const std::string& name, std::string_view bytes) const {
   check(name);
   try {
     PartialFile partial(inside(name));
     write_all_bytes(partial.descriptor(), bytes);
     partial.commit();
   } catch (const std::system_error& error) {
-    const std::string line = cannot_write(path_ + "/" + name, std::strerror(error.code().value()));
-    const ExitCode ending = code_of_write_error(error.code().value(), code);
-    if (ending == ExitCode::bad_input) throw InputError(line);
-    throw Error(line, ending);
+    throw OutputError(cannot_write(path_ + "/" + name, std::strerror(error.code().value())));
   }
 }
 
@@ -114,7 +111,7 @@ int OutputFolder::open_file(const std::string& name, int flags) const {
   const int error = errno;
   const std::string path = path_ + "/" + name;
   if (error == ELOOP) refuse(path, "a symbolic link");
-  throw Error(cannot_write(path, std::strerror(error)));
+  throw OutputError(cannot_write(path, std::strerror(error)));
 }
 
 }  // namespace plumbline

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/base/error.hpp"
+#include "core/base/atomic_file.hpp"
 
 namespace plumbline {
 
@@ -12,7 +12,7 @@ namespace plumbline {
 /// to. No file is reached through a symbolic link, and only regular files are replaced.
 class OutputFolder {
  public:
-  /// The folder that a user names; it may be a link. Throws InputError when it is not there.
+  /// The folder that a user names; it may be a link. Throws OutputError when it is not there.
   static OutputFolder named(const std::string& path);
   /// A folder that commands make below a named one: the same, but it may not be a link.
   static OutputFolder made(const std::string& path);
@@ -26,10 +26,10 @@ class OutputFolder {
   /// Throws InputError when a file of that name would be refused.
   void check(const std::string& name) const;
   /// check(), then as write_whole_file, with its line for a failure.
-  void write(const std::string& name, std::string_view bytes, ExitCode code = ExitCode::bad_input) const;
+  void write(const std::string& name, std::string_view bytes) const;
   /// As remove_with_partial.
   void remove(const std::string& name) const;
-  /// A descriptor, as open(2) gives it, made when it is missing. Throws Error, InputError for a link.
+  /// A descriptor, as open(2) gives it, made when it is missing. Throws OutputError, InputError for a link.
   int open_file(const std::string& name, int flags) const;
 
  private:

@@ -9,6 +9,7 @@
 #include <system_error>
 #include <utility>
 
+#include "core/base/atomic_file.hpp"
 #include "core/base/error.hpp"
 #include "core/checkpoints/pickle.hpp"
 #include "core/files/safetensors_header.hpp"
@@ -96,8 +97,8 @@ TorchFileWriter::TorchFileWriter(std::string path, const std::vector<TorchDictio
   try {
     partial_.emplace(path_);
   } catch (const std::system_error& error) {
-    throw InputError(fmt::format("{}: cannot be written: {}; expected a path in a writable folder", path_,
-                                 std::strerror(error.code().value())));
+    throw OutputError(fmt::format("{}: cannot be written: {}; expected a path in a writable folder", path_,
+                                  std::strerror(error.code().value())));
   }
   zip_ = std::make_unique<ZipWriter>(partial_->descriptor(), path_);
   zip_->add(fmt::format("{}data.pkl", kFolder), pickle_of(dictionaries));
@@ -134,7 +135,7 @@ void TorchFileWriter::finish() {
     partial_->commit();
     partial_.reset();
   } catch (const std::system_error& error) {
-    throw Error(fmt::format("{}: cannot be written: {}", path_, std::strerror(error.code().value())));
+    throw OutputError(fmt::format("{}: cannot be written: {}", path_, std::strerror(error.code().value())));
   }
 }
 

@@ -295,7 +295,8 @@ constexpr Feature kModuleLoss{
     "mtp_loss_scaling_factor", "other than the default",
     WHEN(c.prediction.loss_scaling_factor != PredictionConfig().loss_scaling_factor),
     VALUE(c.prediction.loss_scaling_factor)};
-constexpr Feature kLora{"frozen", "lora", WHEN(c.finetune.lora()), TEXT("lora")};
+constexpr Feature kLora{"frozen", "lora", WHEN(c.finetune.lora()),
+                        TEXT(c.finetune.canonical() ? "canonical_lora" : "lora")};
 constexpr Feature kLatent{"", "latent attention", WHEN(static_cast<bool>(c.model.latent)), model_name};
 constexpr Feature kQkNorm{"", "norms of queries and keys", WHEN(c.model.norms.qk), model_name};
 constexpr Feature kTwoCopies{"pipeline_schedule", "bidirectional", WHEN([&] {
@@ -310,8 +311,12 @@ constexpr Feature kSharedHeads{"tensor_model_parallel_size", "above the key/valu
                                WHEN(c.parallel.tensor > c.model.kv_heads), kTensor.found};
 constexpr Feature kAnyTeacher{"teacher", "any", kTeacher.on, TEXT(c.distillation.teacher->name)};
 constexpr Feature kGenerate{"task", "generate", WHEN(c.generation.on()), TEXT("generate")};
-constexpr Feature kFineTuning{"task", "sft", WHEN(c.fine_tunes()), TEXT("sft")};
-constexpr Feature kPackedSequence{"packed_sequence", "true", WHEN(c.batch.packed_sequence), TEXT("true")};
+constexpr Feature kFineTuning{"task", "sft", WHEN(c.fine_tunes()),
+                              TEXT(c.fine_tunes()      ? "sft"
+                                   : c.generation.on() ? "generate"
+                                                       : "train")};
+constexpr Feature kPackedSequence{"packed_sequence", "true", WHEN(c.batch.packed_sequence),
+                                  TEXT(yes_or_no(c.batch.packed_sequence))};
 constexpr Feature kDynamic{"dynamic_context_parallel", "true", WHEN(c.batch.dynamic_context_parallel),
                            TEXT("true")};
 constexpr Feature kStaticContext{"context_parallel_size", "above 1 without dynamic_context_parallel",

@@ -97,7 +97,7 @@ constexpr CompatibilityRow kRows[] = {
     excludes(kPairs, kUnpaired, "", "one with overlapped pairs of a forward and a backward, such as 1f1b",
              kOwnStep),
     // States that are sharded.
-    needs(kInstances, kSharded, "which shards nothing", "zero_stage 1, 2 or 3"),
+    needs(kInstances, kSharded, "which shards nothing", "zero_stage 1, 2 or 3", kOwnStep),
     limits("num_distributed_optimizer_instances", "a divisor of the ranks that hold the same parameters",
            instances_limit),
     limits("num_distributed_optimizer_instances", "a divisor of the ranks that hold the same experts",

@@ -76,7 +76,10 @@ std::optional<std::string> why_unsupported(const RunConfig& config) {
 }
 
 std::optional<std::string> why_generation_invalid(const RunConfig& config) {
-  if (!config.generation.on()) return "task: found train, expected generate; set task: generate";
+  if (!config.generation.on()) {
+    return fmt::format("task: found {}, expected generate; set task: generate",
+                       config.fine_tunes() ? "sft" : "train");
+  }
   return first_refusal(config, config.machine.own_step() ? kOwnStep : kOtherSoftware, RunTask::generate);
 }
 

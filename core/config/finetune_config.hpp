@@ -6,8 +6,10 @@
 namespace plumbline {
 
 /// lora: the model's own parameters are frozen; low-rank adapters alongside linear layers train (Hu et al.
-/// 2021, arXiv:2106.09685).
-enum class Frozen { none, lora };
+/// 2021, arXiv:2106.09685), with one A for queries, keys and values, and one for gate and up, as
+/// Megatron-Bridge's LoRA. canonical_lora: each of these has its own A, as PEFT's and Megatron-Bridge's
+/// CanonicalLoRA.
+enum class Frozen { none, lora, canonical_lora };
 /// Linear layers with an adapter: only that of queries, keys and values, also the projection, or all four of
 /// a layer.
 enum class LoraTargets { qkv, attention, all };
@@ -19,7 +21,9 @@ struct FinetuneConfig {
   LoraTargets lora_targets = LoraTargets::attention;
   /// Factor of an adapter's result.
   double scale() const { return lora_alpha / static_cast<double>(lora_rank); }
-  bool lora() const { return frozen == Frozen::lora; }
+  bool lora() const { return frozen != Frozen::none; }
+  /// Linear layers that are one matrix here have an A each.
+  bool canonical() const { return frozen == Frozen::canonical_lora; }
 };
 
 }  // namespace plumbline

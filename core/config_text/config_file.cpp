@@ -21,7 +21,6 @@ namespace {
 
 namespace fs = std::filesystem;
 constexpr std::size_t kLongestPath = 400;
-constexpr std::size_t kMaxFileBytes = std::size_t{1} << 20;
 
 /// The keys that identify a Hugging Face config.json; no configuration has them.
 constexpr const char* kModelKeys[] = {"model_type", "architectures"};
@@ -73,7 +72,11 @@ ConfigFile::ConfigFile(const std::string& source) : name_(printable(source, kLon
   bool model = names_a_model(source);
   if (!model) {
     if (!fs::exists(source, ignored)) refuse_missing(source);
-    const std::string text = read_text_file(source, kMaxFileBytes);
+    if (const auto log = read_long_log(source, name_)) {
+      take(*log);
+      return;
+    }
+    const std::string text = read_text_file(source, kMostLaunchBytes);
     model = is_model_json(source, text);
     if (const auto launch = model ? std::nullopt : read_launch_file(text, name_, files_near(source))) {
       take(*launch);

@@ -29,8 +29,8 @@ class ConfigFile {
   /// `source` is a YAML file (an empty one is an empty mapping), or the model alone: a preset's name, a
   /// Hugging Face folder or its config.json; a launch file of another framework, or its arguments (a source
   /// that begins with --); or empty if options give everything. Throws InputError for
-  /// anything else, and for a file that is not readable, larger than 1 MiB, not YAML, not one mapping, or
-  /// nested too deep.
+  /// anything else, and for a file that is not readable, larger than 1 MiB (but for logs), not YAML, not one
+  /// mapping, or nested too deep.
   explicit ConfigFile(const std::string& source);
 
   /// "run.yaml:12" for a node, "qwen2.5-0.5b" for a model that stands for itself.

@@ -49,10 +49,8 @@ void note_lengths(const RunConfig& config, bool given, std::string& notes) {
   }
 }
 
-}  // namespace
-
-RunConfig load_run_config(const std::string& source, const Overrides& overrides, std::string* note) {
-  const ConfigFile file(source);
+/// Keys and values of a source that is one configuration.
+Settings settings_in(const ConfigFile& file) {
   for (const char* name : {"matrix", "include", "exclude", "fit", "published", "hypotheses"}) {
     if (file.root()[name]) {
       throw InputError(
@@ -61,7 +59,19 @@ RunConfig load_run_config(const std::string& source, const Overrides& overrides,
                       file.origin(file.root()[name]), name));
     }
   }
-  Settings settings = file.settings(file.root());
+  return file.settings(file.root());
+}
+
+}  // namespace
+
+void check_readable(const std::string& source, const Overrides& overrides) {
+  settings_in(ConfigFile(source));
+  settings_of(overrides);
+}
+
+RunConfig load_run_config(const std::string& source, const Overrides& overrides, std::string* note) {
+  const ConfigFile file(source);
+  Settings settings = settings_in(file);
   put_over(settings, settings_of(overrides));
   std::string contradiction;
   RunConfig config = config_from(settings, file.name(), contradiction);

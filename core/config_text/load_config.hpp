@@ -19,4 +19,8 @@ namespace plumbline {
 /// are joined by "\nnote: ".
 RunConfig load_run_config(const std::string& source, const Overrides& overrides, std::string* note = nullptr);
 
+/// Throws InputError as load_run_config does for a source that cannot be read, one that is no single
+/// configuration, and unknown keys: faults before the first look at a value.
+void check_readable(const std::string& source, const Overrides& overrides);
+
 }  // namespace plumbline

@@ -18,6 +18,9 @@ constexpr std::int64_t kNoTarget = -100;
 constexpr const char* kIds = "input_ids";
 constexpr const char* kLabels = "labels";
 constexpr const char* kMasks = "assistant_masks";
+constexpr const char* kPositions = "position_ids";
+constexpr const char* kAttended = "attention_mask";
+constexpr std::size_t kMostNamed = 8;
 
 /// One line of the file, for messages and for its lists.
 class ChatLine {
@@ -42,7 +45,21 @@ class ChatLine {
     }
     return numbers;
   }
-  [[noreturn]] void refuse(const char* key, const std::string& found, const std::string& expected,
+  /// Adds keys that training does not read. Throws for one with a list of numbers, which would change it.
+  void add_unread(std::set<std::string>& names) const {
+    for (const auto& [key, value] : object_.items()) {
+      if (keys_.asked_for(key) || value.is_null()) continue;
+      const auto is_number = [](const Json& each) { return each.is_number() || each.is_boolean(); };
+      if (value.is_array() && std::any_of(value.begin(), value.end(), is_number)) {
+        refuse(printable(key), "a list of numbers",
+               fmt::format("no such list besides {}, {}, {}, {} and {}", kIds, kLabels, kMasks, kPositions,
+                           kAttended),
+               "the labels to what it says, or leave it out");
+      }
+      if (names.size() < kMostNamed) names.insert(printable(key));
+    }
+  }
+  [[noreturn]] void refuse(const std::string& key, const std::string& found, const std::string& expected,
                            const char* change) const {
     throw InputError(
         fmt::format("{}: {}: found {}, expected {}; change {}", place_, key, found, expected, change));
@@ -81,6 +98,26 @@ std::vector<std::int64_t> targets_of(const ChatLine& line, const std::vector<std
   return targets;
 }
 
+/// A line is one conversation, all of which is attended to. Throws InputError for other positions and masks.
+void check_whole(const ChatLine& line, std::size_t tokens) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+  const auto check = [&](const char* key, std::int64_t first, std::int64_t step, const char* change) {
+    if (!line.has(key)) return;
+    const std::vector<std::int64_t> found = line.numbers(key, 0, kMost, "a number");
+    if (found.size() != tokens) {
+      line.refuse(key, fmt::format("{} numbers", found.size()), fmt::format("{}, one per id", tokens),
+                  "the line");
+    }
+    for (std::size_t j = 0; j < tokens; ++j) {
+      const std::int64_t expected = first + step * static_cast<std::int64_t>(j);
+      if (found[j] != expected)
+        line.refuse(key, fmt::format("{} at place {}", found[j], j), fmt::format("{}", expected), change);
+    }
+  };
+  check(kPositions, 0, 1, "to a line per conversation; packed_sequence: true packs them");
+  check(kAttended, 1, 0, "the line to tokens without padding");
+}
+
 }  // namespace
 
 ChatData::ChatData(const std::string& path, std::int64_t vocab, std::int64_t seq_length) {
@@ -100,6 +137,8 @@ ChatData::ChatData(const std::string& path, std::int64_t vocab, std::int64_t seq
                   tokens < 2 ? "the line" : "seq_length, or shorten the conversation");
     }
     const std::vector<std::int64_t> targets = targets_of(line, ids);
+    check_whole(line, ids.size());
+    line.add_unread(unread_);
     ids_.insert(ids_.end(), ids.begin(), ids.end());
     answered_.insert(answered_.end(), targets.begin(), targets.end());
     first_.push_back(static_cast<std::int64_t>(ids_.size()));

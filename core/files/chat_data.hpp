@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -9,12 +10,14 @@
 namespace plumbline {
 
 /// Conversations of a file, in its order. A line has "input_ids", and either "labels" (the same ids, -100 for
-/// tokens that are no target) or "assistant_masks" (1: target, 0: none). Other keys are ignored. A target is
-/// predicted from the tokens before it, so that the first token is none, whatever its label.
+/// tokens that are no target) or "assistant_masks" (1: target, 0: none). If there, "position_ids" count from
+/// 0, and "attention_mask" is all 1. A target is predicted from the tokens before it, so that the first token
+/// is none, whatever its label.
 class ChatData {
  public:
   /// Throws InputError with file and line: no JSON, ids outside [0, vocab), lists of unequal lengths, labels
-  /// other than the ids, more than `seq_length` tokens, no target behind the first token; and without lines.
+  /// other than the ids, more than `seq_length` tokens, no target behind the first token, positions and masks
+  /// of packed or padded conversations, other lists of numbers; and without lines.
   ChatData(const std::string& path, std::int64_t vocab, std::int64_t seq_length);
 
   std::int64_t size() const { return std::int64_t{static_cast<std::int64_t>(first_.size())} - 1; }
@@ -29,6 +32,9 @@ class ChatData {
     return j > 0 && answered_[at(begin_of(conversation) + j)] != 0;
   }
 
+  /// Other keys of lines, which training does not read: at most eight.
+  const std::set<std::string>& unread_keys() const { return unread_; }
+
  private:
   static std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
   std::int64_t begin_of(std::int64_t conversation) const { return first_[at(conversation)]; }
@@ -37,6 +43,7 @@ class ChatData {
   std::vector<std::int32_t> ids_;
   std::vector<std::uint8_t> answered_;
   std::vector<std::int64_t> first_{0};  // of every conversation its first id, and the end
+  std::set<std::string> unread_;
 };
 
 }  // namespace plumbline

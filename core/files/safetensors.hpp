@@ -56,7 +56,7 @@ class TensorFileWriter {
     StoredType type = StoredType::fp32;
     std::vector<std::int64_t> shape;
   };
-  /// Throws InputError when the folder is not writable or a name is given twice.
+  /// Throws OutputError when the folder is not writable, InputError for a name that is given twice.
   TensorFileWriter(std::string path, std::vector<Entry> entries);
   /// Removes the written file unless finish() was reached.
   ~TensorFileWriter() = default;

@@ -107,9 +107,9 @@ class HeaderReader final : public nlohmann::json_sax<Json> {
     return true;
   }
   bool parse_error(std::size_t position, const std::string& /*token*/,
-                   const nlohmann::detail::exception& error) override {
-    throw InputError(fmt::format("{}: header is not valid JSON at byte {}: {}", file_, position + 8,
-                                 printable(error.what(), 200)));
+                   const nlohmann::detail::exception& /*error*/) override {
+    throw InputError(fmt::format("{}: header is not valid JSON at byte {}, expected an object of tensors",
+                                 file_, position + 8));
   }
 
  private:

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <system_error>
 
+#include "core/base/atomic_file.hpp"
 #include "core/base/error.hpp"
 #include "core/base/text_input.hpp"
 #include "core/files/safetensors.hpp"
@@ -24,7 +25,8 @@ void write_at(int file, const void* data, std::size_t bytes, std::int64_t offset
     const ssize_t written = ::pwrite(file, from, std::min(bytes, kChunk), offset);
     if (written < 0 && errno == EINTR) continue;
     if (written <= 0) {
-      throw Error(fmt::format("{}: cannot be written at byte {}: {}", path, offset, std::strerror(errno)));
+      throw OutputError(
+          fmt::format("{}: cannot be written at byte {}: {}", path, offset, std::strerror(errno)));
     }
     from += written;
     bytes -= static_cast<std::size_t>(written);
@@ -65,8 +67,8 @@ TensorFileWriter::TensorFileWriter(std::string path, std::vector<Entry> entries)
   try {
     partial_.emplace(path_);
   } catch (const std::system_error& error) {
-    throw InputError(fmt::format("{}: cannot be written: {}; expected a path in a writable folder", path_,
-                                 std::strerror(error.code().value())));
+    throw OutputError(fmt::format("{}: cannot be written: {}; expected a path in a writable folder", path_,
+                                  std::strerror(error.code().value())));
   }
   const int file = partial_->descriptor();
   const std::uint64_t length = header.size();
@@ -117,7 +119,7 @@ void TensorFileWriter::finish() {
     partial_.reset();
   } catch (const std::system_error& error) {
     partial_.reset();
-    throw Error(fmt::format("{}: cannot be written: {}", path_, std::strerror(error.code().value())));
+    throw OutputError(fmt::format("{}: cannot be written: {}", path_, std::strerror(error.code().value())));
   }
 }
 

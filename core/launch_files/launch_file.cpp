@@ -10,6 +10,7 @@
 
 #include "core/base/error.hpp"
 #include "core/base/json_keys.hpp"
+#include "core/base/mapped_file.hpp"
 #include "core/base/text_input.hpp"
 #include "core/launch_files/arguments/keyed_files.hpp"
 #include "core/launch_files/arguments/yaml_keys.hpp"
@@ -107,18 +108,35 @@ std::optional<LaunchFile> read_launch_yaml(std::string_view text, const std::str
 }  // namespace
 
 OtherFile files_near(const std::string& path) {
-  constexpr std::size_t kMostBytes = std::size_t{1} << 20;
   constexpr int kMostFolders = 8;
   return [path](const std::string& named) -> std::optional<std::string> {
     std::filesystem::path folder;
     std::error_code ignored;
     for (int i = 0; i < kMostFolders; ++i) {
       const std::filesystem::path file = folder / named;
-      if (std::filesystem::is_regular_file(file, ignored)) return read_text_file(file.string(), kMostBytes);
+      if (std::filesystem::is_regular_file(file, ignored))
+        return read_text_file(file.string(), kMostLaunchBytes);
       folder = i == 0 ? std::filesystem::absolute(path, ignored).parent_path() : folder.parent_path();
     }
     return std::nullopt;
   };
+}
+
+std::optional<LaunchFile> read_long_log(const std::string& path, const std::string& name) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(path, ignored) ||
+      std::filesystem::file_size(path, ignored) <= kMostLaunchBytes)
+    return std::nullopt;
+  const MappedFile file(path);
+  const auto bytes = file.bytes();
+  auto log = arguments_of_log({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, name);
+  if (!log) {
+    throw InputError(fmt::format(
+        "{}: found {} bytes without a list of Megatron-LM's arguments, expected a file of at most "
+        "{}; change the file",
+        name, bytes.size(), kMostLaunchBytes));
+  }
+  return megatron_of(std::move(*log), name);
 }
 
 std::optional<LaunchFile> read_launch_file(std::string_view text, const std::string& name,

@@ -1,6 +1,7 @@
 // A launch file of another framework, read as a configuration.
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -9,6 +10,9 @@
 #include "core/launch_files/arguments/other_file.hpp"
 
 namespace plumbline {
+
+/// Bytes of a launch file, but for logs.
+inline constexpr std::size_t kMostLaunchBytes = std::size_t{1} << 20;
 
 /// Files of at most 1 MiB that the launch file `path` names: from the current folder, from its own, or from
 /// one above it.
@@ -19,5 +23,9 @@ OtherFile files_near(const std::string& path);
 /// and cannot be read.
 std::optional<LaunchFile> read_launch_file(std::string_view text, const std::string& name,
                                            const OtherFile& other = {});
+
+/// Reads a log of Megatron-LM that is larger than kMostLaunchBytes, for its arguments; nothing for a smaller
+/// file or none. Throws InputError for any other large file.
+std::optional<LaunchFile> read_long_log(const std::string& path, const std::string& name);
 
 }  // namespace plumbline

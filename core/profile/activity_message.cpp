@@ -87,8 +87,8 @@ RankActivities rank_activities(const std::vector<std::uint8_t>& bytes) {
     }
     rank.activities.outside = activities_of(json.at("outside"));
     return rank;
-  } catch (const Json::exception& error) {
-    throw Error(fmt::format("activities of a rank cannot be read: {}", error.what()));
+  } catch (const Json::exception&) {
+    throw Error("activities of a rank cannot be read: expected those of another rank of this build");
   }
 }
 

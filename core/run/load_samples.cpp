@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/base/monotonic_clock.hpp"
+#include "core/run/monotonic_clock.hpp"
 
 namespace plumbline {
 namespace {

@@ -9,7 +9,7 @@
 #include <cstdio>
 #include <limits>
 
-#include "core/base/monotonic_clock.hpp"
+#include "core/run/monotonic_clock.hpp"
 
 namespace plumbline {
 namespace {

@@ -18,14 +18,16 @@ def search(
     threads: int = 0,
     max_cp: Optional[int] = None,
     max_ep: int = 0,
+    deadline_s: Optional[float] = None,
     front: bool = False,
     **keys: Value,
 ) -> pandas.DataFrame:
     """Find the fastest configurations of a model on `gpus` accelerators that fit; one row each, best first.
 
     front: the Pareto front of step time and memory instead. Columns: the searched keys, then figures in
-    seconds and bytes, as in `plumbline search --json`; `attrs` has the other figures. Raises DoesNotFit if
-    nothing fits, InputError for a bad configuration.
+    seconds and bytes, as in `plumbline search --json`; `attrs` has the other figures. deadline_s: ends with
+    what was found after so many seconds, `attrs["complete"]` is then False. Raises DoesNotFit if nothing
+    fits, InputError for a bad configuration, PlumblineError if the deadline came first.
     """
     import pandas
 
@@ -33,6 +35,8 @@ def search(
     request.update(top=top, threads=threads, max_ep=max_ep)
     if max_cp is not None:
         request["max_cp"] = max_cp
+    if deadline_s is not None:
+        request["deadline_s"] = deadline_s
     reply = ask(request)
     rows: list[dict[str, Any]] = []
     for candidate in reply["front" if front else "best"]:

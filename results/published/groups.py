@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Errors of predicted step times by group, and of pairs of runs that differ in layout or switches; rows
-that are not predicted, with the reason.
+"""Errors of predicted step times by group, of rows that leave settings open, and of pairs of runs that
+differ in layout or switches; rows that are not predicted, with the reason.
 
     groups.py PLUMBLINE FOLDER... [--out groups.txt] [--check]
 
@@ -26,9 +26,9 @@ num_distributed_optimizer_instances tp_comm_overlap overlap_grad_reduce overlap_
 align_param_gather overlap_moe_expert_parallel_comm cuda_graph_impl cuda_graph_modules moe_token_dispatcher_type moe_routing
 vocab_parallel cp_comm_type other_flags moe_router_force_load_balancing software""".split())
 SAME = 0.02  # measured ratios nearer to 1 have no order
-# Reasons of rows whose source lacks the GPU, the batch, the micro-batch or the layout.
-LACKING = ("GPU is not named", "world_size", "global_batch_size", "micro_batch_size", "seq_length", "layout",
-           "expert_model_parallel_size")
+# Reasons of rows whose source lacks the GPU, the model, the batch, the layout or what its rate counts.
+LACKING = ("GPU is not named", "world_size", "global_batch_size", "seq_length", "layout", "the model",
+           "expert_model_parallel_size", "the definition of FLOPs")
 
 
 def quantile(values, share):
@@ -68,7 +68,7 @@ def refused_text(tables):
 
 def complete_text(folders):
     """Rows of each folder that print what a run needs, and how many of them are predicted."""
-    text = f"\n{'rows that print GPU, batch, micro-batch and layout':<60} rows complete predicted  percent\n"
+    text = f"\n{'rows that print GPU, model, batch and layout':<60} rows complete predicted  percent\n"
     for name, tables in folders:
         predicted = lacking = skipped = 0
         for table in tables:
@@ -136,6 +136,26 @@ def grouped(title, rows, groups):
     return text + "".join(line(name, errors) for name, errors in sorted(found.items()))
 
 
+def is_open(row):
+    """True if a row leaves a setting open that matters by a percent or more."""
+    return "unstated" in row and row["unstated"]["low"] < row["unstated"]["high"]
+
+
+def open_text(rows):
+    """Rows that leave settings open: error of the likeliest value, rows within the range of all values."""
+    title = "rows that leave settings open, by table"
+    text = f"\n{title:<60} rows   median     bias      p90  in range  range\n"
+    tables = {}
+    for table, row in rows:
+        tables.setdefault(table, []).append(row)
+    for table, members in sorted(tables.items()):
+        ranges = [(row["unstated"]["low"], row["unstated"]["high"]) for row in members]
+        inside = sum(low <= row["published"] <= high for row, (low, high) in zip(members, ranges))
+        width = statistics.mean(100 * (high / low - 1) for low, high in ranges)
+        text += f"{line(table, [row['error'] for row in members])[:-1]}{inside:>10}{width:>6.0f}%\n"
+    return text if tables else ""
+
+
 def pairs_text(rows):
     """Pairs of one table and source that train the same on as many GPUs."""
     alike = {}
@@ -161,7 +181,8 @@ def pairs_text(rows):
 def report(plumbline, folders):
     read = [(folder.resolve().name, tables_of(plumbline, folder)) for folder in folders]
     tables = [table for _, found in read for table in found]
-    rows = list(rows_of(tables))
+    every = list(rows_of(tables))
+    rows = [member for member in every if not is_open(member[1])]
     text = "Errors of predicted step times in percent, by group. Made by results/published/groups.py.\n"
     for name, members in (("MoE", [r for r in rows if is_moe(r[1]["settings"])]),
                           ("dense", [r for r in rows if not is_moe(r[1]["settings"])])):
@@ -170,6 +191,7 @@ def report(plumbline, folders):
         text += grouped(f"{name}, hardware", members, lambda _, s: [s.get("hardware", "?")])
         text += grouped(f"{name}, precision", members, lambda _, s: [precision(s)])
         text += grouped(f"{name}, feature", members, lambda _, s: features(s))
+    text += open_text([member for member in every if is_open(member[1])])
     return text + pairs_text(rows) + complete_text(read) + refused_text(tables)
 
 

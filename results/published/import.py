@@ -16,7 +16,7 @@ import sys
 if __name__ == "__main__" and {"-h", "--help"} & set(sys.argv[1:]):
     sys.exit(print(__doc__))
 
-from importer.checks import contradiction, definition_for, number, tokens_per_step
+from importer.checks import contradiction, definition_for, number, tokens_per_step, too_many_flops
 from importer.headers import FEATURES, header_of
 from importer.parts import Unplaced, is_mixture, require
 from importer.sources import kind_of
@@ -31,6 +31,7 @@ LAST = ["flops", "peak_tflops", "step_s", "tokens_per_s", "tokens_per_s_per_gpu"
         "mfu_percent",
         "peak_bytes", "peak_gib", "peak_gb", "source"]
 MEASURED = LAST[2:-1]
+TIMED = [column for column in MEASURED if column not in ("model_tflops_per_gpu", "mfu_percent")]
 
 
 def printed_flops_per_token(cells):
@@ -54,12 +55,14 @@ def name_flops(cells):
             cells["flops"] = definition
     if not cells.get("flops"):
         cells.pop("peak_tflops", None)
-        if any(cells.get(column) for column in ("step_s", "tokens_per_s", "tokens_per_s_per_gpu",
-                                                "peak_bytes", "peak_gib",
-                                                "peak_gb")):
+        if any(cells.get(column) for column in TIMED):
             for column in ("mfu_percent", "model_tflops_per_gpu"):
                 cells.pop(column, None)
     return printed
+
+
+def add_flag(cells, flag):
+    cells["other_flags"] = ";".join(filter(None, [cells.get("other_flags"), flag]))
 
 
 def has_feature(cells):
@@ -73,12 +76,20 @@ def placed(row, convert):
     if not any(cells.get(column) for column in MEASURED):
         raise Unplaced("no measured value")
     missing = require(cells)
+    if missing == "micro_batch_size":
+        cells[missing] = "unstated"
+        missing = require(cells)
     if missing and (is_mixture(cells) or cells.get("multi_latent_attention")):
         # MoE rows are few: the row is counted as not modelled, with its missing features.
-        cells["other_flags"] = ";".join(filter(None, [cells.get("other_flags"), f"{missing} is not printed"]))
+        add_flag(cells, f"{missing} is not printed")
     elif missing and not has_feature(cells):
         raise Unplaced(f"{missing} is not printed")
     printed = name_flops(cells)
+    if not cells.get("flops") and not any(cells.get(column) for column in TIMED):
+        add_flag(cells, "the definition of FLOPs is not printed")
+    if printed and too_many_flops(cells, printed):
+        raise Unplaced(f"contradicts itself: {printed / 1e9:.0f} GFLOP per token are too many for its active "
+                       "parameters")
     reason = contradiction(cells)
     if reason:
         raise Unplaced(reason)

@@ -29,11 +29,11 @@ LOSSES = {
 }
 
 TEACHER = transformers.LlamaConfig(
-    **{**COMMON, "hidden_size": 48, "intermediate_size": 80},
+    **{**COMMON, "hidden_size": 36, "intermediate_size": 48},
     num_hidden_layers=4,
     num_attention_heads=6,
     num_key_value_heads=2,
-    head_dim=8,
+    head_dim=4,
     tie_word_embeddings=False,
     rope_parameters={"rope_type": "default", "rope_theta": 1e4},
 )

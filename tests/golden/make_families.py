@@ -27,25 +27,26 @@ LR = 1e-3
 STEPS = 10
 DECAY = 0.01
 
-SMALL = dict(vocab_size=61, hidden_size=32, num_hidden_layers=2, num_attention_heads=4,
+SMALL = dict(vocab_size=61, hidden_size=16, num_hidden_layers=2, num_attention_heads=4,
              max_position_embeddings=32)
-GPT = dict(vocab_size=61, n_embd=32, n_layer=2, n_head=4, n_positions=24, bos_token_id=None,
+WIDER = {**SMALL, "hidden_size": 32}  # whose heads are hidden / heads, and rotated in part
+GPT = dict(vocab_size=61, n_embd=16, n_layer=2, n_head=4, n_positions=24, bos_token_id=None,
            eos_token_id=None)
 NO_DROPOUT = dict(resid_pdrop=0, embd_pdrop=0, attn_pdrop=0)
-FALCON = {**SMALL, "hidden_dropout": 0.0, "attention_dropout": 0.0, "ffn_hidden_size": 48}
+FALCON = {**SMALL, "hidden_dropout": 0.0, "attention_dropout": 0.0, "ffn_hidden_size": 24}
 NO_TOKENS = dict(pad_token_id=None, bos_token_id=None, eos_token_id=None)
 PARTIAL = {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.5}
 
 MODELS = {
     # Norms of queries and keys, heads wider than hidden / heads.
     "qwen3": transformers.Qwen3Config(
-        **SMALL, intermediate_size=48, num_key_value_heads=2, head_dim=16, tie_word_embeddings=True
+        **SMALL, intermediate_size=24, num_key_value_heads=2, head_dim=8, tie_word_embeddings=True
     ),
     # One key/value head.
-    "gpt_bigcode": transformers.GPTBigCodeConfig(**GPT, **NO_DROPOUT, multi_query=True, n_inner=48),
+    "gpt_bigcode": transformers.GPTBigCodeConfig(**GPT, **NO_DROPOUT, multi_query=True, n_inner=24),
     "starcoder2": transformers.Starcoder2Config(
         **SMALL,
-        intermediate_size=48,
+        intermediate_size=24,
         num_key_value_heads=2,
         sliding_window=5,
         residual_dropout=0,
@@ -57,7 +58,7 @@ MODELS = {
     # ALiBi with a head count that is no power of two, a norm after the embedding, interleaved queries, keys
     # and values.
     "bloom": transformers.BloomConfig(
-        vocab_size=61, hidden_size=36, n_layer=2, n_head=6, hidden_dropout=0, attention_dropout=0
+        vocab_size=61, hidden_size=24, n_layer=2, n_head=6, hidden_dropout=0, attention_dropout=0
     ),
     # ALiBi as falcon scales it, sequential, biases.
     "falcon_rw": transformers.FalconConfig(
@@ -73,13 +74,13 @@ MODELS = {
     "falcon_40b": transformers.FalconConfig(**FALCON, alibi=False, bias=False, num_kv_heads=2,
                                             new_decoder_architecture=True),
     # ReLU, learned positions with an offset.
-    "opt": transformers.OPTConfig(**SMALL, ffn_dim=48, word_embed_proj_dim=32, dropout=0, attention_dropout=0,
+    "opt": transformers.OPTConfig(**SMALL, ffn_dim=24, word_embed_proj_dim=16, dropout=0, attention_dropout=0,
                                   pad_token_id=None),
     # OPT's class without linear biases, exact GELU.
     "opt_galactica": transformers.OPTConfig(
         **SMALL,
-        ffn_dim=48,
-        word_embed_proj_dim=32,
+        ffn_dim=24,
+        word_embed_proj_dim=16,
         dropout=0,
         attention_dropout=0,
         pad_token_id=None,
@@ -88,32 +89,32 @@ MODELS = {
     ),
     # Squared ReLU, half of every head rotated, norms stored less one.
     "nemotron": transformers.NemotronConfig(
-        **SMALL, intermediate_size=48, num_key_value_heads=2, head_dim=8, partial_rotary_factor=0.5,
+        **SMALL, intermediate_size=24, num_key_value_heads=2, head_dim=8, partial_rotary_factor=0.5,
         rope_parameters=PARTIAL
     ),
     # Scaled embeddings, GeGLU, norms stored less one.
     "gemma": transformers.GemmaConfig(
-        **SMALL, intermediate_size=48, num_key_value_heads=1, head_dim=16, pad_token_id=None
+        **SMALL, intermediate_size=24, num_key_value_heads=1, head_dim=8, pad_token_id=None
     ),
     # Half of every head rotated, in pairs of neighbours, gate and up in one tensor, biases on q, k, v.
     "glm": transformers.GlmConfig(
         **SMALL,
-        intermediate_size=48,
+        intermediate_size=24,
         num_key_value_heads=2,
         head_dim=8,
         pad_token_id=None,
         rope_parameters=PARTIAL,
     ),
     # Attention and MLP side by side with one norm, biases everywhere, the output layer's too.
-    "phi": transformers.PhiConfig(**SMALL, intermediate_size=48, rope_parameters=PARTIAL),
+    "phi": transformers.PhiConfig(**WIDER, intermediate_size=24, rope_parameters=PARTIAL),
     # Queries, keys and values in one tensor, gate and up in another.
     "phi3": transformers.Phi3Config(
-        **SMALL, intermediate_size=48, num_key_value_heads=2, sliding_window=5, pad_token_id=None
+        **SMALL, intermediate_size=24, num_key_value_heads=2, sliding_window=5, pad_token_id=None
     ),
     # Experts, a token's weights normalised.
     "mixtral": transformers.MixtralConfig(
         **SMALL,
-        intermediate_size=24,
+        intermediate_size=12,
         num_key_value_heads=2,
         num_local_experts=4,
         num_experts_per_tok=2,
@@ -123,11 +124,11 @@ MODELS = {
     # Experts, some without a token of a micro-batch, weights not normalised.
     "qwen3_moe": transformers.Qwen3MoeConfig(
         **SMALL,
-        intermediate_size=48,
-        moe_intermediate_size=16,
+        intermediate_size=24,
+        moe_intermediate_size=8,
         num_key_value_heads=2,
-        head_dim=16,
-        num_experts=24,
+        head_dim=8,
+        num_experts=12,
         num_experts_per_tok=3,
         norm_topk_prob=False,
         tie_word_embeddings=False,
@@ -135,9 +136,9 @@ MODELS = {
     # A shared expert besides.
     "qwen2_moe": transformers.Qwen2MoeConfig(
         **SMALL,
-        intermediate_size=48,
-        moe_intermediate_size=16,
-        shared_expert_intermediate_size=40,
+        intermediate_size=24,
+        moe_intermediate_size=8,
+        shared_expert_intermediate_size=20,
         num_key_value_heads=2,
         num_experts=6,
         num_experts_per_tok=2,
@@ -148,8 +149,8 @@ MODELS = {
     # queries and keys.
     "glm4_moe": transformers.Glm4MoeConfig(
         **{**SMALL, "num_hidden_layers": 3},
-        intermediate_size=48,
-        moe_intermediate_size=16,
+        intermediate_size=24,
+        moe_intermediate_size=8,
         num_key_value_heads=2,
         head_dim=8,
         n_routed_experts=8,
@@ -168,14 +169,14 @@ MODELS = {
     # Latent attention besides, values narrower than queries and keys, two shared experts.
     "deepseek_v3": transformers.DeepseekV3Config(
         **{**SMALL, "num_hidden_layers": 3},
-        intermediate_size=48,
-        moe_intermediate_size=16,
+        intermediate_size=24,
+        moe_intermediate_size=8,
         num_key_value_heads=4,
-        q_lora_rank=20,
-        kv_lora_rank=16,
-        qk_nope_head_dim=10,
-        qk_rope_head_dim=6,
-        v_head_dim=12,
+        q_lora_rank=12,
+        kv_lora_rank=8,
+        qk_nope_head_dim=6,
+        qk_rope_head_dim=4,
+        v_head_dim=7,
         n_routed_experts=8,
         n_shared_experts=2,
         num_experts_per_tok=3,
@@ -192,8 +193,8 @@ MODELS = {
     # A window in every layer: max_window_layers has no meaning there.
     "qwen3_moe_window": transformers.Qwen3MoeConfig(
         **SMALL,
-        intermediate_size=48,
-        moe_intermediate_size=16,
+        intermediate_size=24,
+        moe_intermediate_size=8,
         num_key_value_heads=2,
         num_experts=6,
         num_experts_per_tok=2,
@@ -204,9 +205,9 @@ MODELS = {
     # A window in every other layer.
     "qwen2_moe_window": transformers.Qwen2MoeConfig(
         **SMALL,
-        intermediate_size=48,
-        moe_intermediate_size=16,
-        shared_expert_intermediate_size=40,
+        intermediate_size=24,
+        moe_intermediate_size=8,
+        shared_expert_intermediate_size=20,
         num_key_value_heads=2,
         num_experts=6,
         num_experts_per_tok=2,
@@ -215,14 +216,14 @@ MODELS = {
     ),
     # Squared ReLU without a gate, biases of the MLP alone.
     "arcee": transformers.ArceeConfig(
-        **SMALL, intermediate_size=48, num_key_value_heads=2, head_dim=8, mlp_bias=True, **NO_TOKENS
+        **SMALL, intermediate_size=24, num_key_value_heads=2, head_dim=8, mlp_bias=True, **NO_TOKENS
     ),
     # Biases of attention alone, heads wider than hidden / heads.
     "seed_oss": transformers.SeedOssConfig(
         **SMALL,
-        intermediate_size=48,
+        intermediate_size=24,
         num_key_value_heads=2,
-        head_dim=16,
+        head_dim=8,
         attention_bias=True,
         attention_out_bias=True,
         residual_dropout=0,
@@ -232,7 +233,7 @@ MODELS = {
     # A window in the first layer.
     "ministral": transformers.MinistralConfig(
         **SMALL,
-        intermediate_size=48,
+        intermediate_size=24,
         num_key_value_heads=2,
         head_dim=8,
         sliding_window=5,
@@ -241,12 +242,12 @@ MODELS = {
     ),
     # Rotated in pairs of neighbours, biases everywhere, tied.
     "ernie4_5": transformers.Ernie4_5Config(
-        **SMALL, intermediate_size=48, num_key_value_heads=2, head_dim=8, use_bias=True, **NO_TOKENS
+        **SMALL, intermediate_size=24, num_key_value_heads=2, head_dim=8, use_bias=True, **NO_TOKENS
     ),
     # LayerNorm and a gate, a quarter of every head rotated, biases on q, k, v.
     "stablelm": transformers.StableLmConfig(
-        **SMALL,
-        intermediate_size=48,
+        **WIDER,
+        intermediate_size=24,
         num_key_value_heads=2,
         use_qkv_bias=True,
         rope_parameters={**PARTIAL, "partial_rotary_factor": 0.25},
@@ -254,16 +255,16 @@ MODELS = {
     ),
     # Attention and MLP side by side with a norm each, interleaved queries, keys and values.
     "gpt_neox": transformers.GPTNeoXConfig(
-        **SMALL,
-        intermediate_size=48,
+        **WIDER,
+        intermediate_size=24,
         rope_parameters={**PARTIAL, "partial_rotary_factor": 0.25},
         **NO_TOKENS,
     ),
     # DeepSeek's experts behind plain attention with norms of queries and keys, the last layer with a window.
     "dots1": transformers.Dots1Config(
         **{**SMALL, "num_hidden_layers": 3},
-        intermediate_size=48,
-        moe_intermediate_size=16,
+        intermediate_size=24,
+        moe_intermediate_size=8,
         num_key_value_heads=2,
         head_dim=8,
         n_routed_experts=8,
@@ -281,7 +282,7 @@ MODELS = {
     # Every other layer without rotary embeddings, and with a window.
     "smollm3": transformers.SmolLM3Config(
         **SMALL,
-        intermediate_size=48,
+        intermediate_size=24,
         num_key_value_heads=2,
         no_rope_layer_interval=2,
         use_sliding_window=True,
@@ -291,7 +292,7 @@ MODELS = {
     # Multipliers of embeddings, scores, residuals and logits.
     "granite": transformers.GraniteConfig(
         **SMALL,
-        intermediate_size=48,
+        intermediate_size=24,
         num_key_value_heads=2,
         embedding_multiplier=3.0,
         attention_multiplier=0.2,
@@ -302,18 +303,18 @@ MODELS = {
     ),
     # Norms of rotated queries and keys.
     "hunyuan_v1_dense": transformers.HunYuanDenseV1Config(
-        **SMALL, intermediate_size=48, num_key_value_heads=2, head_dim=16, **NO_TOKENS
+        **SMALL, intermediate_size=24, num_key_value_heads=2, head_dim=8, **NO_TOKENS
     ),
     # The same with experts and an ungated shared one.
     "hunyuan_v1_moe": transformers.HunYuanMoEV1Config(
-        **SMALL, intermediate_size=24, num_key_value_heads=2, head_dim=8, num_experts=6, moe_topk=2,
+        **SMALL, intermediate_size=12, num_key_value_heads=2, head_dim=8, num_experts=6, moe_topk=2,
         **NO_TOKENS
     ),
     # The first layer dense; softmax scores with a bias, an ungated shared expert.
     "ernie4_5_moe": transformers.Ernie4_5_MoeConfig(
         **{**SMALL, "num_hidden_layers": 3},
-        intermediate_size=48,
-        moe_intermediate_size=16,
+        intermediate_size=24,
+        moe_intermediate_size=8,
         num_key_value_heads=2,
         moe_num_experts=8,
         moe_k=3,
@@ -325,9 +326,9 @@ MODELS = {
     # The first layer dense, no bias of a router.
     "qwen2_moe_dense": transformers.Qwen2MoeConfig(
         **SMALL,
-        intermediate_size=48,
-        moe_intermediate_size=16,
-        shared_expert_intermediate_size=40,
+        intermediate_size=24,
+        moe_intermediate_size=8,
+        shared_expert_intermediate_size=20,
         num_key_value_heads=2,
         num_experts=6,
         num_experts_per_tok=2,
@@ -335,11 +336,11 @@ MODELS = {
     ),
     # Norms of attention's and the MLP's results in place of those of their inputs; of all query and key heads
     # together.
-    "olmo2": transformers.Olmo2Config(**SMALL, intermediate_size=48, num_key_value_heads=2, **NO_TOKENS),
+    "olmo2": transformers.Olmo2Config(**SMALL, intermediate_size=24, num_key_value_heads=2, **NO_TOKENS),
     # The same with a window in every layer but the last.
     "olmo3": transformers.Olmo3Config(
         **SMALL,
-        intermediate_size=48,
+        intermediate_size=24,
         num_key_value_heads=2,
         sliding_window=5,
         layer_types=["sliding_attention", "full_attention"],
@@ -348,9 +349,9 @@ MODELS = {
     # Norms of results and of every query and key head; no rotary embeddings where there is no window.
     "exaone4": transformers.Exaone4Config(
         **{**SMALL, "num_hidden_layers": 4},
-        intermediate_size=48,
+        intermediate_size=24,
         num_key_value_heads=2,
-        head_dim=16,
+        head_dim=8,
         sliding_window=5,
         sliding_window_pattern=4,
         **NO_TOKENS,
@@ -359,7 +360,7 @@ MODELS = {
     # tensor, biases on q, k, v.
     "glm4": transformers.Glm4Config(
         **SMALL,
-        intermediate_size=48,
+        intermediate_size=24,
         num_key_value_heads=2,
         head_dim=8,
         attention_bias=True,
@@ -370,9 +371,9 @@ MODELS = {
     # layer.
     "gemma2": transformers.Gemma2Config(
         **SMALL,
-        intermediate_size=48,
+        intermediate_size=24,
         num_key_value_heads=2,
-        head_dim=16,
+        head_dim=8,
         query_pre_attn_scalar=24,
         sliding_window=5,
         attn_logit_softcapping=None,
@@ -381,13 +382,13 @@ MODELS = {
     ),
     # Experts behind attention with norms of all query and key heads together.
     "olmoe": transformers.OlmoeConfig(
-        **SMALL, intermediate_size=24, num_key_value_heads=2, num_experts=6, num_experts_per_tok=2,
+        **SMALL, intermediate_size=12, num_key_value_heads=2, num_experts=6, num_experts_per_tok=2,
         **NO_TOKENS
     ),
     # The same norms; half of every head rotated, sigmoid scores with a bias.
     "minimax_m2": transformers.MiniMaxM2Config(
         **SMALL,
-        intermediate_size=24,
+        intermediate_size=12,
         num_key_value_heads=2,
         head_dim=8,
         num_local_experts=6,
@@ -590,7 +591,7 @@ class FirstGlm(torch.nn.Module):
 
 def first_glm(**switches):
     return types.SimpleNamespace(
-        vocab_size=61, hidden_size=32, num_layers=2, num_attention_heads=4, ffn=48, positions=25, prefix=5,
+        vocab_size=61, hidden_size=32, num_layers=2, num_attention_heads=4, ffn=24, positions=25, prefix=5,
         **switches
     )
 
@@ -627,16 +628,16 @@ def chatglm_name(name):
 
 
 QKV = ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")
-BAICHUAN = transformers.LlamaConfig(**SMALL, intermediate_size=48, tie_word_embeddings=False)
+BAICHUAN = transformers.LlamaConfig(**SMALL, intermediate_size=24, tie_word_embeddings=False)
 BAICHUAN_13B = transformers.LlamaConfig(
-    **{**SMALL, "hidden_size": 36, "num_attention_heads": 6}, intermediate_size=48, tie_word_embeddings=False
+    **{**SMALL, "hidden_size": 24, "num_attention_heads": 6}, intermediate_size=24, tie_word_embeddings=False
 )
 FIRST_GLM = dict(
     vocab_size=61,
     hidden_size=32,
     num_layers=2,
     num_attention_heads=4,
-    inner_hidden_size=48,
+    inner_hidden_size=24,
     max_sequence_length=24,
     layernorm_epsilon=1e-5,
 )
@@ -648,8 +649,8 @@ CONVERTED = {
         dict(
             model_type="baichuan",
             vocab_size=61,
-            hidden_size=32,
-            intermediate_size=48,
+            hidden_size=16,
+            intermediate_size=24,
             num_hidden_layers=2,
             num_attention_heads=4,
             max_position_embeddings=32,
@@ -664,8 +665,8 @@ CONVERTED = {
         dict(
             model_type="baichuan",
             vocab_size=61,
-            hidden_size=36,
-            intermediate_size=48,
+            hidden_size=24,
+            intermediate_size=24,
             num_hidden_layers=2,
             num_attention_heads=6,
             model_max_length=32,
@@ -680,8 +681,8 @@ CONVERTED = {
         dict(
             model_type="chatglm",
             padded_vocab_size=61,
-            hidden_size=32,
-            ffn_hidden_size=48,
+            hidden_size=16,
+            ffn_hidden_size=24,
             num_layers=2,
             num_attention_heads=4,
             multi_query_attention=True,
@@ -704,8 +705,8 @@ CONVERTED = {
         dict(
             model_type="baichuan",
             vocab_size=61,
-            hidden_size=32,
-            intermediate_size=48,
+            hidden_size=16,
+            intermediate_size=24,
             num_hidden_layers=2,
             num_attention_heads=4,
             max_position_embeddings=32,

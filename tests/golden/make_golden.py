@@ -24,13 +24,15 @@ from safetensors.torch import save_file
 SEQ = 16
 SAMPLES = 8
 
-COMMON = dict(vocab_size=117, hidden_size=32, intermediate_size=48, max_position_embeddings=64,
+COMMON = dict(vocab_size=117, hidden_size=16, intermediate_size=24, max_position_embeddings=64,
               rms_norm_eps=1e-5)
+# Sizes that FP8 can multiply: multiples of 16.
+WIDER = {**COMMON, "hidden_size": 32, "intermediate_size": 32}
 
 MODELS = {
     # Tied embeddings, biases on q, k, v only, 8 query heads over 2 key/value heads.
     "qwen2": transformers.Qwen2Config(
-        **COMMON,
+        **WIDER,
         num_hidden_layers=3,
         num_attention_heads=8,
         num_key_value_heads=2,
@@ -43,7 +45,7 @@ MODELS = {
         num_hidden_layers=2,
         num_attention_heads=4,
         num_key_value_heads=2,
-        head_dim=16,
+        head_dim=8,
         tie_word_embeddings=False,
         rope_parameters={
             "rope_type": "llama3",
@@ -51,13 +53,13 @@ MODELS = {
             "factor": 4.0,
             "low_freq_factor": 1.0,
             "high_freq_factor": 4.0,
-            "original_max_position_embeddings": 16,
+            "original_max_position_embeddings": 48,
         },
     ),
     # LayerNorm, learned positions (more than are used), GELU, biases everywhere, tied.
     "gpt2": transformers.GPT2Config(
         vocab_size=101,
-        n_embd=32,
+        n_embd=16,
         n_layer=2,
         n_head=4,
         n_positions=24,
@@ -79,7 +81,7 @@ MODELS = {
     ),
     # Windows in some layers.
     "qwen2_window": transformers.Qwen2Config(
-        **COMMON,
+        **WIDER,
         num_hidden_layers=3,
         num_attention_heads=8,
         num_key_value_heads=2,

@@ -1,10 +1,12 @@
 """Makes golden/lora: ten steps of LoRA on the golden llama and gpt2 models, by PyTorch and transformers.
 
-    python make_lora.py [FOLDER]        needs torch, transformers, safetensors
+    python make_lora.py [FOLDER]        needs torch, transformers, safetensors, peft
 
-FOLDER/<name> gets adapter_model.safetensors (PEFT's layout, the start), gradients of the first step (not
-clipped) and expected.json with ten losses. Adapters are written by hand: y = x W^T + (alpha / r)(x A^T) B^T.
-Queries, keys and values have one A, and so have gate and up. AdamW, gradients clipped.
+FOLDER/<name> gets adapter_model.safetensors and adapter_config.json (the start, as PEFT saves it), gradients
+of the first step (not clipped) and expected.json with ten losses. Adapters are written by hand:
+y = x W^T + (alpha / r)(x A^T) B^T. Queries, keys and values have one A, and so have gate and up. Those of
+llama_canonical and llama_rslora are PEFT's own, with an A for each module, and computed in fp64: in fp32
+PyTorch's tenth loss is off by 1e-5. AdamW, gradients clipped.
 """
 
 import json
@@ -21,7 +23,7 @@ from safetensors.torch import save_file
 
 from make_golden import SAMPLES, SEQ, loss_of
 
-RANK, ALPHA, RATE, DECAY, CLIP, STEPS = 4, 10, 0.02, 0.1, 0.5, 10
+RANK, ALPHA, RATE, DECAY, CLIP, STEPS = 4, 10, 0.01, 0.1, 0.5, 10
 # Modules of one linear layer here, by layer.
 LINEAR = {
     "llama": [["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"], ["self_attn.o_proj"],
@@ -62,20 +64,41 @@ def adapt(model, name, targets, generator):
 
 
 def copies(tensors):
-    return {key: tensor.detach().clone().contiguous() for key, tensor in tensors.items()}
+    return {key: tensor.detach().clone().float().contiguous() for key, tensor in tensors.items()}
 
 
-def make(name, targets, folder):
+def adapt_by_peft(model, name, targets, generator, config):
+    """PEFT's own adapters in fp64, with B unlike zero; returns its model and {PEFT name: parameter}."""
+    import peft
+    options = peft.LoraConfig(**config, target_modules=[module for modules in LINEAR[name][:targets]
+                                                        for module in modules])
+    model = peft.get_peft_model(model, options).double()
+    named = {key.replace(".default.", "."): p for key, p in model.named_parameters() if p.requires_grad}
+    with torch.no_grad():
+        for key, p in named.items():
+            scale = 0.1 if ".lora_B." in key else p.shape[1] ** -0.5
+            p.copy_(scale * torch.randn(p.shape, generator=generator))  # of fp32
+    return model, named
+
+
+def make(name, targets, folder, frozen="lora", alpha=ALPHA, peft_config=None):
     source = pathlib.Path(__file__).parent / name
     generator = torch.Generator().manual_seed(63)
     model = transformers.AutoModelForCausalLM.from_pretrained(source, dtype=torch.float32,
                                                               attn_implementation="eager")
     model.eval()
     model.requires_grad_(False)
-    named = adapt(model, name, targets, generator)
+    if peft_config:
+        model, named = adapt_by_peft(model, name, targets, generator, peft_config)
+    else:
+        named = adapt(model, name, targets, generator)
     tokens = torch.from_numpy(numpy.load(source / "tokens.npy"))
     folder.mkdir(parents=True, exist_ok=True)
     save_file(copies(named), folder / "adapter_model.safetensors")
+    config = peft_config or {"r": RANK, "lora_alpha": ALPHA, "task_type": "CAUSAL_LM"}
+    targeted = [module for modules in LINEAR[name][:targets] for module in modules]
+    (folder / "adapter_config.json").write_text(json.dumps(
+        {"peft_type": "LORA", **config, "target_modules": targeted}, indent=2) + "\n")
     parameters = list({id(p): p for p in named.values()}.values())
     optimizer = torch.optim.AdamW(parameters, lr=RATE, betas=(0.9, 0.95), eps=1e-8, weight_decay=DECAY)
     losses = []
@@ -102,9 +125,9 @@ micro_batch_size: 1
 global_batch_size: {SAMPLES}
 precision: fp32
 make_vocab_size_divisible_by: 1
-frozen: lora
+frozen: {frozen}
 lora_rank: {RANK}
-lora_alpha: {ALPHA}
+lora_alpha: {alpha}
 lora_targets: {"attention" if targets == 2 else "all"}
 lora_weights: .
 learning_rate: {RATE}
@@ -120,6 +143,10 @@ def main():
     make("llama", 2, folder / "llama")
     make("llama", 4, folder / "llama_all")
     make("gpt2", 4, folder / "gpt2")
+    plain = {"r": RANK, "lora_alpha": ALPHA, "task_type": "CAUSAL_LM"}
+    make("llama", 4, folder / "llama_canonical", "canonical_lora", peft_config=plain)
+    make("llama", 2, folder / "llama_rslora", "canonical_lora", ALPHA * RANK ** 0.5,
+         {**plain, "use_rslora": True})
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@
 #include "core/base/error.hpp"
 #include "kernels/cpu/cpu_operators.hpp"
 
-namespace plumbline {
+namespace plumbline::emulated_test {
 namespace {
 
 using testing::HasSubstr;
@@ -312,4 +312,4 @@ TEST(Emulated, WantsTheScratchOfTheCpu) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::emulated_test

@@ -128,6 +128,65 @@ TEST(Norms, ForwardAndBackward) {
   }
 }
 
+/// Rows whose sums of weight gradients, 4 bytes a column, are more than a block's shared memory.
+TEST(Norms, RowsOfAnyWidth) {
+  constexpr std::int64_t kRows = 9;
+  constexpr std::int64_t kColumns = 60'013;
+  for (const bool centered : {false, true}) {
+    const std::string what = centered ? "wide layernorm" : "wide rmsnorm";
+    const Guarded x = random_matrix(kRows, kColumns, DType::fp32);
+    const Guarded w = random_matrix(1, kColumns, DType::fp32);
+    const Guarded b = random_matrix(1, kColumns, DType::fp32);
+    const Guarded dy = random_matrix(kRows, kColumns, DType::fp32);
+    const Guarded y(kRows, kColumns, DType::fp32);
+    const Guarded dx(kRows, kColumns, DType::fp32);
+    const Guarded mean(1, kRows, DType::fp32);
+    const Guarded rstd(1, kRows, DType::fp32);
+    const Guarded dw = random_matrix(1, kColumns, DType::fp32);
+    const Guarded db = random_matrix(1, kColumns, DType::fp32);
+    const Dense standard =
+        normalise(x.read(), dense(1, kColumns, [](auto, auto) { return 1; }), Dense(1, kColumns), centered);
+    const Dense d = dy.read();
+    const Dense expected_dw = dense(1, kColumns, [&, before = dw.read()](auto, auto j) {
+      double sum = before(0, j);
+      for (std::int64_t i = 0; i < kRows; ++i) sum += d(i, j) * standard(i, j);
+      return sum;
+    });
+    const Dense expected_db = dense(1, kColumns, [&, before = db.read()](auto, auto j) {
+      double sum = before(0, j);
+      for (std::int64_t i = 0; i < kRows; ++i) sum += d(i, j);
+      return sum;
+    });
+    if (centered) {
+      operators().layernorm_forward(x, w, b, y, mean, rstd, kEpsilon);
+      operators().layernorm_backward(dy, x, w, mean, rstd, {}, dx, dw, db);
+      expect_close(db, expected_db, tolerance(DType::fp32), what + " db");
+    } else {
+      operators().rmsnorm_forward(x, w, y, rstd, kEpsilon);
+      operators().rmsnorm_backward(dy, x, w, rstd, {}, dx, dw);
+    }
+    expect_close(dw, expected_dw, tolerance(DType::fp32), what + " dw");
+    const Dense weights = w.read();
+    const Dense expected_dx = [&] {
+      Dense gradient(kRows, kColumns);
+      for (std::int64_t i = 0; i < kRows; ++i) {
+        const double r = statistics(x.read(), i, centered).rstd;
+        double of_mean = 0;
+        double projection = 0;
+        for (std::int64_t j = 0; j < kColumns; ++j) {
+          of_mean += centered ? d(i, j) * weights(0, j) / kColumns : 0;
+          projection += d(i, j) * weights(0, j) * standard(i, j) / kColumns;
+        }
+        for (std::int64_t j = 0; j < kColumns; ++j)
+          gradient(i, j) = r * (d(i, j) * weights(0, j) - of_mean - standard(i, j) * projection);
+      }
+      return gradient;
+    }();
+    expect_close(dx, expected_dx, tolerance(DType::fp32), what + " dx",
+                 terms_of_gradient(x.read(), w.read(), d, centered));
+  }
+}
+
 TEST(Norms, LargeMeanKeepsItsVariance) {
   // Mean 1000 and deviation 1 in fp32: squares summed before centering would have lost the variance.
   const Guarded x = random_matrix(2, 64, DType::fp32);

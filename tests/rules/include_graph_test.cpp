@@ -9,7 +9,7 @@
 #include "tests/rules/include_checks.hpp"
 #include "tests/rules/include_graph.hpp"
 
-namespace plumbline {
+namespace plumbline::include_graph_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -71,4 +71,4 @@ TEST(IncludeGraph, ACrowdedFolderIsSeen) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::include_graph_test

@@ -13,7 +13,7 @@
 #include "tests/rules/include_checks.hpp"
 #include "tests/rules/include_graph.hpp"
 
-namespace plumbline {
+namespace plumbline::include_rules_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -64,10 +64,11 @@ constexpr Room kRooms[] = {
     {"analysis/silicon", "core/base"},
     {"analysis/simulate", "core/base core/schedule core/trace core/validate"},
     {"analysis/step",
-     "analysis/hardware analysis/hardware/profiles core/base core/config core/parallel core/schedule"},
+     "analysis/hardware analysis/hardware/profiles core/base core/config core/config/families core/parallel "
+     "core/schedule"},
     {"analysis/time",
-     "analysis/hardware analysis/memory analysis/simulate analysis/step analysis/time/tables analysis/work "
-     "core/config core/schedule core/trace"},
+     "analysis/hardware analysis/memory analysis/simulate analysis/step analysis/stragglers "
+     "analysis/time/tables analysis/work core/config core/schedule core/trace"},
     {"analysis/time/stage",
      "analysis/hardware analysis/memory analysis/simulate analysis/step analysis/time analysis/time/tables "
      "analysis/work analysis/work/routing core/config core/schedule"},
@@ -101,13 +102,13 @@ constexpr Room kRooms[] = {
      "bench/ask bench/commands core/base core/config core/config_text core/launch_files"},
     {"bench/commands/listing",
      "analysis/hardware analysis/hardware/profiles analysis/predict analysis/published bench/commands "
-     "bench/commands/help bench/commands/schedules core/base core/config"},
+     "bench/commands/help bench/commands/schedules core/base core/config core/config/families"},
     {"bench/commands/operators",
      "analysis/hardware analysis/operators bench/commands bench/measure/machine bench/show/text core/base"},
     {"bench/commands/run",
      "bench/commands bench/evaluate bench/measure/machine bench/plan bench/processes/hosts "
      "bench/processes/launch bench/run bench/run/recovery bench/show/report bench/show/text "
-     "bench/show/views bench/training/checkpoints core/base core/config core/config_text"},
+     "bench/show/views bench/training/checkpoints core/base"},
     {"bench/commands/schedules",
      "analysis/simulate bench/ask bench/commands bench/show/report bench/show/text core/base core/schedule "
      "core/schedule_text core/trace core/validate schedules"},
@@ -328,4 +329,4 @@ TEST(IncludeRulesTable, EveryRuleSeesItsForbiddenArrow) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::include_rules_test

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-namespace plumbline {
+namespace plumbline::links_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -192,4 +192,4 @@ TEST(Links, WhatIsMissingIsSeen) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::links_test

@@ -15,7 +15,7 @@
 #include "schedules/generators.hpp"
 #include "schedules/passes.hpp"
 
-namespace plumbline {
+namespace plumbline::bubble_fill_test {
 namespace {
 
 /// Most teacher outputs that wait for their loss on the last stage.
@@ -228,4 +228,4 @@ TEST(BubbleFill, RefusesInOneLine) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::bubble_fill_test

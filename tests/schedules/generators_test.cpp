@@ -14,7 +14,7 @@
 #include "schedules/make_schedule.hpp"
 #include "schedules/passes.hpp"
 
-namespace plumbline {
+namespace plumbline::generators_test {
 namespace {
 
 struct Measured {
@@ -251,4 +251,4 @@ TEST(Generators, AutomaticSchedulerRespectsItsMemory) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::generators_test

@@ -14,7 +14,7 @@
 #include "core/validate/validate.hpp"
 #include "schedules/make_schedule.hpp"
 
-namespace plumbline {
+namespace plumbline::passes_test {
 namespace {
 
 TEST(Passes, TransfersStandNextToWhatTheyServe) {
@@ -153,4 +153,4 @@ TEST(TraceFiles, SvgAndTraceHoldEveryAction) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::passes_test

@@ -15,7 +15,7 @@
 #include "schedules/make_schedule.hpp"
 #include "schedules/passes.hpp"
 
-namespace plumbline {
+namespace plumbline::pytorch_csv_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -67,4 +67,4 @@ TEST(PyTorchCsv, BothWays) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::pytorch_csv_test

@@ -10,7 +10,7 @@
 #include "core/schedule/schedule_traits.hpp"
 #include "schedules/passes.hpp"
 
-namespace plumbline {
+namespace plumbline::repeating_test {
 namespace {
 
 Schedule whole(const RepeatedSchedule& repeated) {
@@ -142,4 +142,4 @@ TEST(Repeating, WhatIsTooLongIsRefused) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::repeating_test

@@ -13,7 +13,7 @@
 #include "schedules/make_schedule.hpp"
 #include "schedules/passes.hpp"
 
-namespace plumbline {
+namespace plumbline::schedule_sweep_test {
 namespace {
 
 constexpr double kTeacher = 0.7;
@@ -113,4 +113,4 @@ std::string test_name(const testing::TestParamInfo<std::string_view>& info) {
 INSTANTIATE_TEST_SUITE_P(Schedules, Sweep, testing::ValuesIn(schedule_names()), test_name);
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::schedule_sweep_test

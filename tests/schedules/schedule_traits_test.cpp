@@ -10,7 +10,7 @@
 #include "core/base/error.hpp"
 #include "schedules/make_schedule.hpp"
 
-namespace plumbline {
+namespace plumbline::schedule_traits_test {
 namespace {
 
 Schedule made(std::string_view name, int ranks, int microbatches, int chunks = 0, bool pairs = false) {
@@ -109,4 +109,4 @@ TEST(ScheduleTraits, VocabularyPassesOfABase) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::schedule_traits_test

@@ -72,19 +72,29 @@ void refuse_sparse(const Source& source, const MachineConstant& constant, double
   }
 }
 
-/// Checks the ratio of narrower types: twice as fast at half the width, three times at most.
-void check_ratios(const Source& source, Machine& machine, const std::vector<std::string_view>& given) {
+/// Checks the ratio of narrower types: twice as fast at half the width, three times at most, and never
+/// slower. A peak that is taken from another accelerator may not fit the file's.
+void check_ratios(const Source& source, const Machine& machine, const std::vector<std::string_view>& given,
+                  const std::string& like) {
   constexpr std::array<std::pair<const char*, const char*>, 3> kWider = {
       {{"peak_8bit", "peak_16bit"}, {"peak_mx8", "peak_16bit"}, {"peak_4bit", "peak_8bit"}}};
+  const auto is_given = [&](const char* name) {
+    return std::find(given.begin(), given.end(), name) != given.end();
+  };
   for (const auto& [narrow, wide] : kWider) {
-    if (std::find(given.begin(), given.end(), narrow) == given.end()) continue;
-    const double ratio =
-        find_machine_constant(narrow)->in(machine) / find_machine_constant(wide)->in(machine);
-    if (ratio <= 3.1) continue;
-    throw InputError(
-        fmt::format("{}: found {:.3g} times {}, expected 2 to 3 times: one of them looks like a peak with "
-                    "sparsity; give the dense ones",
-                    source.place(narrow), ratio, wide));
+    const double peak = find_machine_constant(narrow)->in(machine);
+    const double ratio = peak / find_machine_constant(wide)->in(machine);
+    const bool known = is_given(narrow) || is_given(wide);
+    if (!known || peak == 0 || (ratio >= 1 && ratio <= 3.1)) continue;
+    const bool both = is_given(narrow) && is_given(wide);
+    const char* const own = is_given(narrow) ? narrow : wide;
+    const char* const taken = is_given(narrow) ? wide : narrow;
+    throw InputError(fmt::format(
+        "{}: found {:.4g}, which makes {} {:.3g} times {}, expected {}", source.place(own),
+        find_machine_constant(own)->in(machine), narrow, ratio, wide,
+        !both       ? fmt::format("1 to 3 times; {} is that of {}: give it as well", taken, like)
+        : ratio > 1 ? "2 to 3 times: one of them looks like a peak with sparsity; give the dense ones"
+                    : "1 to 3 times: a narrower type is no slower; change one of them"));
   }
 }
 
@@ -191,7 +201,7 @@ HardwareProfile parse_accelerator(std::string_view text, const std::string& orig
                       origin, needed, unit_of(needed).words));
     }
   }
-  check_ratios(source, machine, given);
+  check_ratios(source, machine, given, like);
   const bool copy = file.find("like") != nullptr && constants.empty() && network.empty();
   if (!copy) {  // of single shapes nothing is known
     machine.device.rates = nullptr;

@@ -59,8 +59,12 @@ class StageReplay {
   enum Adapted : std::size_t { kQkv, kProjection, kFc1, kFc2 };
   bool adapted(Adapted which) const { return s_.adapters.own && which < adapted_; }
   /// Features of an adapter, or their gradient, freed at once; nothing without.
-  void adapter(Adapted which) {
-    if (adapted(which)) passing(bytes_.stream.features);
+  void adapter(Adapted which) { passing(features(which)); }
+  std::int64_t features(Adapted which) const {
+    if (!adapted(which)) return 0;
+    if (which == kQkv && s_.adapters.qkv_apart) return 3 * bytes_.stream.features;
+    if (which == kFc1 && s_.adapters.fc1_apart) return 2 * bytes_.stream.features;
+    return bytes_.stream.features;
   }
   void frozen_gradients(Adapted which, bool input);
   void use_weight(const ProductBytes& product);

@@ -29,7 +29,7 @@ void StageReplay::use_weight(const ProductBytes& product) {
 /// A forward product whose tensor ranks hold partial sums.
 void StageReplay::sum_over_tensor_ranks(const ProductBytes& product, Adapted which) {
   take(kWorkspace, product.weight);
-  sum_over_tensor_ranks(adapted(which) ? bytes_.stream.features : 0);
+  sum_over_tensor_ranks(features(which));
   give(kWorkspace, product.weight);
 }
 
@@ -53,10 +53,10 @@ void StageReplay::weight_gradient(const ProductBytes& product) {
 /// gradients.
 void StageReplay::frozen_gradients(Adapted which, bool input) {
   if (!adapted(which)) return sum_over_tensor_ranks();
-  take(kWorkspace, bytes_.stream.features);
+  take(kWorkspace, features(which));
   if (input) sum_over_tensor_ranks();
   gather_operand();
-  give(kWorkspace, bytes_.stream.features);
+  give(kWorkspace, features(which));
   adapter(which);
   release_operand();
 }

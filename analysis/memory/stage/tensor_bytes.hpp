@@ -18,7 +18,7 @@ struct StreamBytes {
   std::int64_t gathered;    // T·h of a stream tensor over the tensor ranks; 0 without sequence parallelism
   std::int64_t statistics;  // of one norm
   std::int64_t input_statistics;  // of that of a block's input; 0 without
-  std::int64_t features;          // T·r of an adapter
+  std::int64_t features;          // T·r of an A
   std::int64_t partial;           // of a product that is summed over tensor ranks
   std::int64_t piece;             // its share after a reduce-scatter, before it is rounded
   std::int64_t norm_output;       // operand of a layer's products: in the storage type, or quantized

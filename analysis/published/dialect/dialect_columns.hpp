@@ -106,10 +106,8 @@ struct ComingValue {
   std::string_view key;
   std::string_view value;
 };
-inline constexpr std::array<ComingValue, 8> kComingValues = {{{"micro_batch_size", "unstated"},
-                                                              {"fp8_recipe", "unstated"},
+inline constexpr std::array<ComingValue, 6> kComingValues = {{{"fp8_recipe", "unstated"},
                                                               {"optimizer", "dist_muon"},
-                                                              {"recompute_granularity", "unstated"},
                                                               {"fp8_recipe", "rowwise"},
                                                               {"precision", "nvfp4"},
                                                               {"optimizer", "muon"},

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <charconv>
+#include <filesystem>
 #include <utility>
 
 #include "analysis/published/dialect/dialect_columns.hpp"
@@ -149,7 +150,7 @@ void put_gpt2_heads(const Cells& cells, const std::string& origin, ModelConfig& 
 }
 
 /// The config.json that the columns are put over: a preset's, a file's, or one with nothing but a type.
-Json base_model(const Cells& cells, const std::string& origin) {
+Json base_model(const Cells& cells, const std::string& origin, const std::string& folder) {
   const std::string* name = find_cell(cells, "model");
   if (name == nullptr) {
     for (const char* column :
@@ -161,7 +162,10 @@ Json base_model(const Cells& cells, const std::string& origin) {
     return Json::object();
   }
   try {
-    ModelConfig model = resolve_model(*name);
+    const std::filesystem::path beside = std::filesystem::path(folder) / *name;
+    std::error_code error;
+    const bool is_there = find_preset(*name) == nullptr && std::filesystem::exists(beside, error);
+    ModelConfig model = resolve_model(is_there ? beside.string() : *name);
     model.name = *name;
     return Json::parse(to_config_json(model));
   } catch (const InputError& complaint) {
@@ -171,8 +175,8 @@ Json base_model(const Cells& cells, const std::string& origin) {
 
 }  // namespace
 
-ModelConfig published_model(const Cells& cells, const std::string& origin) {
-  Json json = base_model(cells, origin);
+ModelConfig published_model(const Cells& cells, const std::string& origin, const std::string& folder) {
+  Json json = base_model(cells, origin, folder);
   if (const std::string* type = find_cell(cells, "model_type")) json["model_type"] = *type;
   const bool gpt2 = json["model_type"] == "gpt2";
   for (const std::string_view column : kModelColumns) {

@@ -6,13 +6,16 @@
 #include <algorithm>
 #include <cmath>
 #include <exception>
+#include <iterator>
 #include <utility>
 
 #include "analysis/published/dialect/dialect_columns.hpp"
+#include "analysis/published/dialect/implied_settings.hpp"
 #include "analysis/published/dialect/published_experts.hpp"
 #include "analysis/published/dialect/published_layers.hpp"
 #include "analysis/published/dialect/published_model.hpp"
 #include "analysis/published/dialect/row_cells.hpp"
+#include "analysis/published/dialect/unstated_choices.hpp"
 #include "core/base/error.hpp"
 #include "core/base/text_input.hpp"
 #include "core/config/compatibility.hpp"
@@ -74,13 +77,13 @@ bool is_part(const FeatureColumn& feature, const Cells& cells) {
 
 /// Features that no configuration key stands for, and values that none takes yet.
 std::vector<std::string> unmodelled_features(const Cells& cells, Settings& settings,
-                                             const std::string& origin) {
+                                             const std::string& origin, const std::string& folder) {
   std::vector<std::string> features;
   for (const auto& [column, text] : cells) {
     const FeatureColumn* feature = find_feature_column(column);
     const ConfigKey* key = feature != nullptr && feature->own_step ? nullptr : find_config_key(column);
     if (key != nullptr) {
-      const ConfigText value{text, origin, ""};
+      const ConfigText value{text, origin, folder};
       if (is_coming(column, text) && !is_readable(*key, value)) {
         features.push_back(fmt::format("{} {}", column, text));
       } else if (column != "model") {
@@ -158,32 +161,6 @@ std::string unpredicted(const RunConfig& config) {
   return {};
 }
 
-/// What files of a source's repository say, where its rows are silent or name a relative.
-struct SourceFact {
-  std::string_view repository;
-  std::string_view model;  // empty: any
-  const char* key;
-  std::string_view named;  // of the row; empty: nothing
-  const char* value;
-};
-constexpr SourceFact kSourceFacts[] = {
-    {"mosaicml/llm-foundry@", "", "software", "torchtitan", "llm-foundry"},
-    // torchtitan/config_manager.py@ba246978: context_parallel_rotate_method is allgather.
-    {"pytorch/torchtitan docs/performance.md", "", "cp_comm_type", "", "all_gather"},
-    // conf/deepseekv3_671b.yaml: False unless ALIGN_PARAM_GATHER is set, and no configuration sets it.
-    {"/training_results_v6.0@", "deepseek-v3", "align_param_gather", "", "false"},
-};
-
-void put_facts(const std::string& source, const Cells& cells, const std::string& origin, Settings& settings) {
-  for (const SourceFact& fact : kSourceFacts) {
-    if (source.find(fact.repository) == std::string::npos) continue;
-    if (!fact.model.empty() && cell_or(cells, "model", "") != fact.model) continue;
-    const auto found = settings.find(fact.key);
-    if ((found == settings.end() ? "" : found->second.text) == fact.named)
-      settings[fact.key] = {fact.value, origin, ""};
-  }
-}
-
 PublishedRun read_run(const PublishedTable& table, std::size_t row, const Cells& cells, Settings settings) {
   const std::string origin = row_origin(table, row);
   require(cells, origin);
@@ -191,12 +168,11 @@ PublishedRun read_run(const PublishedTable& table, std::size_t row, const Cells&
   run.row = static_cast<int>(row) + 1;
   run.cells = cells;
   run.source = printable(cell_or(cells, "source", table.header.source), 300);
-  put_facts(run.source, cells, origin, settings);
   settings["model"] = {"gpt2-124m", origin, ""};  // its place is taken below
   std::string contradiction;
   run.config = config_from(settings, origin, contradiction);
   if (!contradiction.empty()) throw InputError(fmt::format("{}: {}", origin, contradiction));
-  run.config.model = published_model(cells, origin);
+  run.config.model = published_model(cells, origin, table.folder);
   put_microbatches(cells, origin, run.config);
   put_layers(cells, origin, run.config);
   if (const auto reason = why_invalid(run.config)) {
@@ -215,6 +191,52 @@ PublishedRun read_run(const PublishedTable& table, std::size_t row, const Cells&
   return run;
 }
 
+/// A row that cannot be read because of features that are not modelled.
+struct Unmodelled : std::exception {
+  explicit Unmodelled(std::vector<std::string> names) : features(std::move(names)) {}
+  std::vector<std::string> features;
+};
+
+PublishedRun read_reading(const PublishedTable& table, std::size_t row, const Cells& cells) {
+  Settings settings;
+  const std::vector<std::string> features =
+      unmodelled_features(cells, settings, row_origin(table, row), table.folder);
+  try {
+    PublishedRun run = read_run(table, row, cells, std::move(settings));
+    run.unmodelled.insert(run.unmodelled.end(), features.begin(), features.end());
+    return run;
+  } catch (const std::exception&) {
+    // The feature may change the meaning of the row's other cells: it is the reason.
+    if (features.empty()) throw;
+    throw Unmodelled(features);
+  }
+}
+
+/// The row with the likeliest values of the settings that it leaves open. Throws what its first reading does
+/// if none is a valid configuration.
+PublishedRun read_readings(const PublishedTable& table, std::size_t row, const Cells& cells) {
+  std::vector<PublishedRun> runs;
+  std::exception_ptr refusal;
+  for (const Reading& reading : readings_of(with_implied_settings(cells), row_origin(table, row))) {
+    try {
+      runs.push_back(read_reading(table, row, reading.cells));
+      runs.back().choice = reading.choice;
+    } catch (const std::exception&) {
+      if (!refusal) refusal = std::current_exception();
+    }
+  }
+  if (runs.empty()) std::rethrow_exception(refusal);
+  PublishedRun run = std::move(runs.front());
+  run.cells = cells;
+  run.others.assign(std::make_move_iterator(runs.begin() + 1), std::make_move_iterator(runs.end()));
+  for (const PublishedRun& other : run.others) {
+    // A batch in micro-batches: the published figure itself depends on the open value.
+    if (other.config.batch.global_batch_size != run.config.batch.global_batch_size)
+      throw Unmodelled({"micro_batch_size unstated"});
+  }
+  return run;
+}
+
 }  // namespace
 
 SkippedRow not_modelled(int row, const std::vector<std::string>& features) {
@@ -227,17 +249,10 @@ PublishedRuns read_runs(const PublishedTable& table) {
     const int number = static_cast<int>(row) + 1;
     try {
       for (const Cells& cells : row_cells(table, row)) {
-        Settings settings;
-        const std::vector<std::string> features =
-            unmodelled_features(cells, settings, row_origin(table, row));
         try {
-          PublishedRun run = read_run(table, row, cells, std::move(settings));
-          run.unmodelled.insert(run.unmodelled.end(), features.begin(), features.end());
-          read.runs.push_back(std::move(run));
-        } catch (const std::exception&) {
-          // The feature may change the meaning of the row's other cells: it is the reason.
-          if (features.empty()) throw;
-          read.skipped.push_back(not_modelled(number, features));
+          read.runs.push_back(read_readings(table, row, cells));
+        } catch (const Unmodelled& row_features) {
+          read.skipped.push_back(not_modelled(number, row_features.features));
         }
       }
     } catch (const Contradiction& reason) {

@@ -20,6 +20,8 @@ struct PublishedRun {
   RunConfig config;
   MeasuredValues measured;
   std::vector<std::string> unmodelled;  // features of the row that no key of a configuration stands for
+  std::string choice;  // values taken for settings that the row leaves open (unstated_choices.hpp)
+  std::vector<PublishedRun> others;  // the same row with other values, likeliest first
 };
 
 /// A row that was not compared, and why.
@@ -37,7 +39,7 @@ struct PublishedRuns {
 };
 
 /// Reads every row. A row is skipped with its reason if it cannot be read, contradicts itself, or is no valid
-/// configuration (why_invalid).
+/// configuration (why_invalid) with any value of the settings that it leaves open.
 PublishedRuns read_runs(const PublishedTable& table);
 
 }  // namespace plumbline

@@ -148,6 +148,7 @@ std::vector<PublishedTable> read_tables(const std::string& folder) {
   std::vector<PublishedTable> tables;
   for (const auto& path : paths) {
     tables.push_back(parse_published(whole_file(path), path.stem().string(), path.string()));
+    tables.back().folder = folder;
     const std::filesystem::path header = std::filesystem::path(path).replace_extension(".yaml");
     tables.back().header = std::filesystem::exists(header, error)
                                ? parse_header(whole_file(header), header.string())

@@ -11,7 +11,8 @@ namespace plumbline {
 
 /// A table as read: cells as text, by column name. Empty cells stay empty.
 struct PublishedTable {
-  std::string name;  // file name without .csv
+  std::string name;    // file name without .csv
+  std::string folder;  // base of relative paths in cells; empty: the current folder
   std::vector<std::string> columns;
   std::vector<std::vector<std::string>> rows;
   TableHeader header;

@@ -27,6 +27,8 @@ struct Load {
   /// Slowdown of an accelerator's operators because concurrent collectives hold some of its processors; 1:
   /// there are none.
   double collective_contention = 1;
+  /// Time of products and attention on the slowest of an accelerator's GPUs, over that on a typical one.
+  double slowest = 1;
 };
 
 }  // namespace plumbline

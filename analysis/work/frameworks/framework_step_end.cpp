@@ -123,8 +123,13 @@ std::vector<OperatorCall> framework_reduction_calls(const HeldStages& rank) {
   const Trained elements = trained_elements(rank);
   if (any.sharding.zero == 0)
     copies.rest(CallKind::all_reduce, "gradient all-reduce", elements.rest, any.numerics.grad_type);
-  if (any.sharding.zero == 1)
-    copies.rest(CallKind::reduce_scatter, "gradient reduce-scatter", elements.rest, any.numerics.grad_type);
+  if (any.sharding.zero == 1) {
+    const double whole = any.software->communication.all_reduced_bytes;
+    if (whole == static_cast<double>(any.numerics.g()) && any.sharding.optimizer_instances == 1)
+      copies.rest(CallKind::all_reduce, "gradient all-reduce", elements.rest, any.numerics.grad_type);
+    else
+      copies.rest(CallKind::reduce_scatter, "gradient reduce-scatter", elements.rest, any.numerics.grad_type);
+  }
   copies.experts(any.expert.sharded ? CallKind::reduce_scatter : CallKind::all_reduce,
                  "expert gradient reduction", elements.experts, any.numerics.grad_type);
   if (any.sharding.zero == 1) copies.between(elements);

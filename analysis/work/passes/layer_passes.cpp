@@ -70,24 +70,34 @@ bool is_adapted(const StageShape& s, Adapted which) {
   return s.adapters.own && which < adapted_products(s).size();
 }
 
-/// Rows of r features, from x or from dy, and their factor.
-void adapter_features(const StageShape& s, CallList& list, GemmPass pass, std::int64_t out, std::int64_t in) {
-  list.gemm("adapter", pass, out, in);
-  if (s.adapters.scaled) list.memory("scale", s.stream.tokens * s.adapters.rank, 2 * e(s));
+/// Products of B: one per A.
+void products_of_b(CallList& list, GemmPass pass, const AdaptedProduct& p) {
+  for (const std::int64_t out : p.joined) list.gemm("adapter", pass, out, p.wide);
+}
+
+/// The factor of new features.
+void scale_features(const StageShape& s, CallList& list, const AdaptedProduct& p) {
+  if (s.adapters.scaled) list.memory("scale", s.stream.tokens * p.narrow, 2 * e(s));
   list.allocations(1);
+}
+
+void adapter_features(const StageShape& s, CallList& list, const AdaptedProduct& p) {
+  list.gemm("adapter", GemmPass::forward, p.narrow, p.in);
+  scale_features(s, list, p);
 }
 
 void adapter_forward(const StageShape& s, CallList& list, Adapted which) {
   if (!is_adapted(s, which)) return;
   const AdaptedProduct p = adapted_products(s)[which];
-  adapter_features(s, list, GemmPass::forward, p.narrow, p.in);
-  list.gemm("adapter", GemmPass::forward, p.out, p.wide);
+  adapter_features(s, list, p);
+  products_of_b(list, GemmPass::forward, p);
 }
 
 void adapter_input_gradient(const StageShape& s, CallList& list, Adapted which) {
   if (!is_adapted(s, which)) return;
   const AdaptedProduct p = adapted_products(s)[which];
-  adapter_features(s, list, GemmPass::input_gradient, p.out, p.wide);
+  products_of_b(list, GemmPass::input_gradient, p);
+  scale_features(s, list, p);
 }
 
 void adapter_gradient_of_input(const StageShape& s, CallList& list, Adapted which) {
@@ -100,8 +110,8 @@ void adapter_weight_gradients(const StageShape& s, CallList& list, Adapted which
   if (!is_adapted(s, which)) return;
   const AdaptedProduct p = adapted_products(s)[which];
   list.gemm("adapter", GemmPass::weight_gradient, p.narrow, p.in);
-  adapter_features(s, list, GemmPass::forward, p.narrow, p.in);
-  list.gemm("adapter", GemmPass::weight_gradient, p.out, p.wide);
+  adapter_features(s, list, p);
+  products_of_b(list, GemmPass::weight_gradient, p);
 }
 
 /// Products of a layer's forward that read the stream, and that make its residual contributions.

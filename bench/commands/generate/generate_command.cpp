@@ -7,6 +7,7 @@
 #include "bench/commands/commands.hpp"
 #include "bench/commands/config_options.hpp"
 #include "bench/commands/generate/result_text.hpp"
+#include "bench/commands/number_range.hpp"
 #include "bench/evaluate/cell_process.hpp"
 #include "bench/plan/keys_without_effect.hpp"
 #include "bench/processes/hosts/placement.hpp"
@@ -133,13 +134,8 @@ int generate_as_rank(const GenerateCommand& command) {
 
 int run_generate(const GenerateCommand& command, bool quiet) {
   const Placement placement = find_placement(process_variables());
+  require_mpi(placement);
   if (!placement.one_of_several()) return launch_ranks(command, quiet);
-  if (!placement.speaks_mpi()) {
-    throw InputError(
-        fmt::format("generate: found a task of {}, expected a rank of mpirun or srun --mpi=pmix, or "
-                    "no launcher; start it without {}",
-                    name_of(placement.launcher), name_of(placement.launcher)));
-  }
   return generate_as_rank(command);
 }
 
@@ -156,19 +152,20 @@ void add_generate_command(CLI::App& app, CommandAction& action) {
   command
       ->add_option("--temperature", options->sampling.temperature,
                    "Divisor of the logits before an id is drawn; 0: the likeliest id")
-      ->check(CLI::Range(0.0, 1000.0))
+      ->check(number_from(0.0, 1000.0))
       ->capture_default_str();
   command->add_option("--top-k", options->sampling.top_k, "Draw from the K likeliest ids; 0: from all")
       ->type_name("K")
-      ->check(CLI::NonNegativeNumber)
+      ->check(number_from(std::int64_t{0}, std::int64_t{1} << 31))
       ->capture_default_str();
   command
       ->add_option("--top-p", options->sampling.top_p,
                    "Draw from the likeliest ids whose probabilities reach P together")
-      ->check(CLI::Range(0.0, 1.0))
+      ->check(number_from(0.0, 1.0))
       ->capture_default_str();
   command->add_option("--end-id", options->end_ids, "Id that ends a sequence; may be given several times")
-      ->type_name("ID");
+      ->type_name("ID")
+      ->check(number_from(0, std::numeric_limits<std::int32_t>::max()));
   command->add_flag("--json", options->json, "Print ids, log-probabilities, times and cache as JSON");
   command->callback([=, &app, &action] {
     action = [=, &app] {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bench/commands/commands.hpp"
@@ -16,13 +17,13 @@
 #include "core/base/text_input.hpp"
 #include "core/config/model_config.hpp"
 #include "core/config_text/config_file.hpp"
+#include "core/config_text/config_keys.hpp"
 #include "core/launch_files/launch_file.hpp"
 
 namespace plumbline {
 namespace {
 
 constexpr std::size_t kWidestValue = 32;
-constexpr std::size_t kMaxLaunchFile = std::size_t{1} << 20;
 
 struct ExplainOptions {
   std::string source;
@@ -30,16 +31,44 @@ struct ExplainOptions {
   bool json = false;
 };
 
-LaunchFile settings_of_file(const std::string& source) {
+struct Explained {
   LaunchFile file;
-  file.framework = "plumbline";
-  const ConfigFile config(source);
-  for (const auto& [key, value] : config.settings(config.root(), {"matrix", "include", "exclude", "fit"}))
-    file.settings.push_back({key, value.text, value.origin});
-  return file;
+  std::string model;  // in words
+};
+
+std::string in_words(const ModelConfig& model) {
+  return fmt::format("{}, {} layers, hidden {}", model.architecture, model.layers, model.hidden);
 }
 
-LaunchFile read_source(const ExplainOptions& options) {
+/// Values are read as by `predict`, which refuses bad ones.
+Explained settings_of_file(const std::string& source) {
+  Explained found;
+  found.file.framework = "plumbline";
+  const ConfigFile config(source);
+  ConfigDraft draft;
+  std::error_code ignored;
+  for (const auto& [key, value] : config.settings(config.root(), {"matrix", "include", "exclude", "fit"})) {
+    find_config_key(key)->parse(draft, value);
+    const bool folder = key == "model" && std::filesystem::is_directory(source, ignored);
+    const std::string file = (std::filesystem::path(source) / "config.json").string();
+    found.file.settings.push_back({key, value.text, folder ? file : value.origin});
+    if (key != "model") continue;
+    const std::string words = in_words(draft.config.model);
+    found.model =
+        value.text.starts_with('{') ? words : fmt::format("{} ({})", printable(value.text, 60), words);
+  }
+  return found;
+}
+
+Explained of_launch(LaunchFile file) {
+  std::string model;
+  for (const LaunchSetting& each : file.settings)
+    if (each.key == "model" && each.value.starts_with('{'))
+      model = in_words(parse_model_config(each.value, each.origin));
+  return {std::move(file), std::move(model)};
+}
+
+Explained read_source(const ExplainOptions& options) {
   if (options.source.empty() == options.arguments.empty()) {
     throw InputError(
         "explain-config: expected a FILE or --megatron-args, for example plumbline explain-config train.sh");
@@ -47,22 +76,21 @@ LaunchFile read_source(const ExplainOptions& options) {
   std::error_code ignored;
   const bool arguments = options.source.empty();
   if (arguments || std::filesystem::is_regular_file(options.source, ignored)) {
-    const std::string text = arguments ? options.arguments : read_text_file(options.source, kMaxLaunchFile);
     const std::string name = arguments ? "--megatron-args" : printable(options.source, 400);
-    if (auto launch = read_launch_file(text, name, files_near(options.source))) return *launch;
+    if (auto log = arguments ? std::nullopt : read_long_log(options.source, name)) return of_launch(*log);
+    const std::string text = arguments ? options.arguments : read_text_file(options.source, kMostLaunchBytes);
+    if (auto launch = read_launch_file(text, name, files_near(options.source))) return of_launch(*launch);
     if (arguments) throw InputError("--megatron-args: found no argument, expected such as --num-layers 32");
   }
   return settings_of_file(options.source);
 }
 
-/// A model in words: its config.json is long.
-std::string shown_value(const LaunchSetting& setting) {
-  if (setting.key != "model" || !setting.value.starts_with('{')) return printable(setting.value, 60);
-  const ModelConfig model = parse_model_config(setting.value, setting.origin);
-  return fmt::format("{}, {} layers, hidden {}", model.architecture, model.layers, model.hidden);
-}
-
-void print_settings(const LaunchFile& file, bool defaults) {
+void print_settings(const Explained& found, bool defaults) {
+  const LaunchFile& file = found.file;
+  // A model in words: its config.json is long.
+  const auto shown_value = [&](const LaunchSetting& setting) {
+    return setting.key == "model" && !found.model.empty() ? found.model : printable(setting.value, 60);
+  };
   std::size_t key_width = 0;
   std::size_t value_width = 0;
   for (const LaunchSetting& setting : file.settings) {
@@ -109,16 +137,17 @@ OrderedJson explained_json(const LaunchFile& file) {
 }
 
 int explain_config(const ExplainOptions& options) {
-  const LaunchFile file = read_source(options);
+  const Explained found = read_source(options);
+  const LaunchFile& file = found.file;
   if (options.json) {
     fmt::print("{}\n", output_json(explained_json(file), 2));
   } else {
     fmt::print("{} keys of a configuration, from {}\n", file.settings.size(), file.framework);
-    print_settings(file, false);
+    print_settings(found, false);
     const auto is_default = [](const LaunchSetting& each) { return each.is_default; };
     if (std::any_of(file.settings.begin(), file.settings.end(), is_default)) {
       fmt::print("\ndefaults of {}, not in the file\n", file.framework);
-      print_settings(file, true);
+      print_settings(found, true);
     }
     print_remarks("without effect on memory and time", file.without_effect);
     print_remarks("refused", file.refused);
@@ -135,8 +164,9 @@ void add_explain_config_command(CLI::App& app, CommandAction& action) {
       app.add_subcommand("explain-config", "Show where each key of a configuration came from");
   const auto options = std::make_shared<ExplainOptions>();
   command
-      ->add_option("file", options->source,
-                   "Launch script of Megatron-LM, a log of its arguments, or a configuration")
+      ->add_option(
+          "file", options->source,
+          "Launch script of Megatron-LM, a log of its arguments, a configuration, or a Hugging Face folder")
       ->type_name("FILE");
   command
       ->add_option("--megatron-args", options->arguments,

@@ -12,13 +12,14 @@
 #include "analysis/hardware/hardware.hpp"
 #include "analysis/hardware/profiles/profiles.hpp"
 #include "analysis/predict/inference_engine.hpp"
-#include "analysis/published/known_errors.hpp"
+#include "analysis/published/known_runs.hpp"
 #include "bench/commands/commands.hpp"
 #include "bench/commands/help/described.hpp"
 #include "bench/commands/help/help_files.hpp"
 #include "bench/commands/schedules/schedule_list.hpp"
 #include "core/base/json_keys.hpp"
 #include "core/base/output_json.hpp"
+#include "core/config/families/executed_model.hpp"
 #include "core/config/model_config.hpp"
 
 namespace plumbline {
@@ -59,6 +60,7 @@ OrderedJson models_json() {
                       {"key_value_heads", model.kv_heads},
                       {"experts", model.mixture ? model.mixture.experts : 0},
                       {"vocab_size", model.vocab},
+                      {"executed", is_executed(model)},
                       {"architecture", model.architecture}});
   }
   return models;
@@ -74,10 +76,10 @@ std::string models_text() {
     rows.push_back({model["name"], billions(model["parameters"]), billions(model["active_parameters"]),
                     number(model["layers"]), number(model["hidden_size"]), number(model["attention_heads"]),
                     number(model["key_value_heads"]), number(model["experts"]), number(model["vocab_size"]),
-                    model["architecture"]});
+                    model["executed"] ? "yes" : "predicted", model["architecture"]});
   }
   return listing({"model", "parameters, B", "active", "layers", "hidden", "heads", "KV heads", "experts",
-                  "vocabulary", "architecture"},
+                  "vocabulary", "executed", "architecture"},
                  rows);
 }
 

@@ -15,6 +15,9 @@
 #include "bench/measure/machine/machine_facts.hpp"
 #include "bench/plan/keys_without_effect.hpp"
 #include "bench/plan/plan.hpp"
+#include "bench/processes/hosts/host_list.hpp"
+#include "bench/processes/hosts/placement.hpp"
+#include "bench/processes/hosts/variables.hpp"
 #include "bench/processes/launch/interrupts.hpp"
 #include "bench/processes/launch/launch.hpp"
 #include "bench/processes/launch/launch_output.hpp"
@@ -151,6 +154,15 @@ int launch_and_compare(const RunCommand& command, bool quiet) {
   return static_cast<int>(exit_code_of(record.status));
 }
 
+/// The configuration of a rank. Throws InputError naming this host: others may have other files.
+RunConfig load_on_this_host(const RunCommand& command) {
+  try {
+    return command.config.load();
+  } catch (const InputError& error) {
+    throw InputError(fmt::format("on {}: {}", this_host(), error.what()));
+  }
+}
+
 }  // namespace
 
 void add_run_command(CLI::App& app, CommandAction& action) {
@@ -180,13 +192,13 @@ void add_run_command(CLI::App& app, CommandAction& action) {
   command->callback([=, &app, &action] {
     action = [=, &app] {
       const Placement placement = find_placement(process_variables());
+      require_mpi(placement);
       if (!placement.one_of_several()) return launch_and_compare(*options, is_quiet(app));
       if (options->timeline) {
         throw InputError(
             "--timeline: found a process that is a rank already, expected one without a launcher; start "
             "`plumbline run` without mpirun, or use --trace");
       }
-      if (!placement.speaks_mpi()) return run_as_task(*options, placement);
       int argc = 0;
       char** argv = nullptr;
       return run_as_rank(load_on_this_host(*options), options->files, argc, argv);

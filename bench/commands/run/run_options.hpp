@@ -8,7 +8,6 @@
 #include "bench/commands/config_options.hpp"
 #include "bench/evaluate/evaluation.hpp"
 #include "bench/processes/hosts/chosen_hosts.hpp"
-#include "bench/processes/hosts/placement.hpp"
 #include "bench/run/recovery/recovering_run.hpp"
 #include "bench/training/checkpoints/checkpoint_start.hpp"
 #include "bench/training/checkpoints/step_folder.hpp"
@@ -45,11 +44,5 @@ struct Checkpoints {
 void add_recovery_options(CLI::App& command, RunCommand& options);
 /// Checks the options, and takes the checkpoint folder. Throws InputError naming the option.
 void prepare(const RunCommand& command, const RunConfig& config, Checkpoints& checkpoints);
-
-/// The configuration of a rank or task. Throws InputError naming this host: others may have other files.
-RunConfig load_on_this_host(const RunCommand& command);
-/// One task of torchrun, or of srun without PMIx: mpirun starts the ranks for all of them. Returns the exit
-/// code.
-int run_as_task(const RunCommand& command, const Placement& placement);
 
 }  // namespace plumbline

@@ -1,6 +1,7 @@
 // Checkpoints and injected failures of `plumbline run`.
 #include <fmt/format.h>
 
+#include "bench/commands/number_range.hpp"
 #include "bench/commands/run/run_options.hpp"
 #include "core/base/error.hpp"
 #include "core/base/one_line.hpp"
@@ -56,12 +57,12 @@ void add_recovery_options(CLI::App& command, RunCommand& options) {
       ->type_name("DIR");
   command.add_option("--checkpoint-interval", checkpoints.interval, "Steps between checkpoints")
       ->type_name("K")
-      ->check(CLI::Range(1, kLongestInterval));
+      ->check(number_from(1, kLongestInterval));
   command
       .add_option("--keep-checkpoints", checkpoints.keep,
                   "Checkpoints to keep; older ones are removed once a newer one is verified")
       ->type_name("N")
-      ->check(CLI::Range(1, kMostKept))
+      ->check(number_from(1, kMostKept))
       ->capture_default_str();
   command.add_flag("--async-save", checkpoints.async,
                    "Write checkpoints asynchronously, alongside the next steps");

@@ -8,7 +8,7 @@
 
 namespace plumbline {
 
-/// Writes a profile whole or not at all; to stdout when `path` is empty. Throws InputError.
+/// Writes a profile whole or not at all; to stdout when `path` is empty. Throws OutputError.
 void write_profile(const HardwareProfile& profile, const std::string& path);
 
 /// Measures this machine for about a minute and writes the profile:

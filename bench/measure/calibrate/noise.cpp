@@ -104,13 +104,14 @@ int run_rank(const NoiseOptions& options) {
 
 int noise(const NoiseOptions& options) {
   if (options.rank) return run_rank(options);
-  if (!options.out.empty()) check_can_write(options.out, "noise: --out");
+  if (!options.out.empty()) check_can_write(options.out, "calibrate: --out");
   const Interrupts interrupts;
   const RunFolder scratch(RunFolderUse::files);
   const std::string file = scratch.path() + "/noise.csv";
   LaunchSpec spec;
   spec.program = self_path();
-  spec.arguments = {"noise", "--rank", "--out", file, "--minutes", fmt::format("{}", options.minutes)};
+  spec.arguments = {
+      "calibrate", "--noise", "--rank", "--out", file, "--minutes", fmt::format("{}", options.minutes)};
   spec.ranks = std::max(2, available_processors());
   spec.timeout = {60 * options.minutes + 60};
   spec.on_tick = [] { return !Interrupts::requested(); };
@@ -122,7 +123,7 @@ int noise(const NoiseOptions& options) {
       progress.update(std::min(second, seconds), seconds, "seconds");
   };
   const LaunchResult result = launch(spec);
-  if (!result.ok()) throw Error(fmt::format("noise: {}", result.reason()));
+  if (!result.ok()) throw Error(fmt::format("calibrate --noise: {}", result.reason()));
   const std::string csv = read_text_file(file, kLargestCsv);
   if (options.out.empty()) {
     fmt::print("{}", csv);

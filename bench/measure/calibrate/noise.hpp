@@ -1,4 +1,4 @@
-// `plumbline noise`: how steady this machine is, second by second.
+// `plumbline calibrate --noise`: how steady this machine is, second by second.
 #pragma once
 
 #include <array>
@@ -54,7 +54,7 @@ std::vector<NoiseSample> parse_noise_csv(const std::string& csv);
 std::string noise_summary(const std::vector<NoiseSample>& samples);
 
 /// Looks at the machine every second and writes the CSV when the time is up. Returns the exit code; throws
-/// InputError when `out` cannot be written, before anything is measured.
+/// OutputError when `out` cannot be written, before anything is measured.
 int noise(const NoiseOptions& options);
 
 }  // namespace plumbline

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <chrono>
 
+#include "core/base/run_parallel.hpp"
+
 namespace plumbline {
 
 GpuSampler::GpuSampler(const Nvml& nvml, Seconds period) : nvml_(nvml), period_(period) {
-  if (nvml_.there()) thread_ = std::thread([this] { watch(); });
+  if (nvml_.there()) thread_ = thread_if_possible([this] { watch(); });
 }
 
 GpuSampler::~GpuSampler() {

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <chrono>
 #include <ctime>
-#include <thread>
 #include <vector>
 
+#include "core/base/run_parallel.hpp"
 #include "core/run/processors.hpp"
 
 namespace plumbline {
@@ -25,15 +25,11 @@ double processor_share(Seconds duration) {
   const Clock::time_point start = Clock::now();
   const auto end = start + std::chrono::duration<double>(duration.value);
   std::vector<double> got(count);
-  std::vector<std::thread> threads;
-  threads.reserve(count);
-  for (double& mine : got) {
-    threads.emplace_back([&mine, end] {
-      while (Clock::now() < end) continue;
-      mine = thread_seconds();
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  run_parallel(count, [&](std::size_t i) {
+    const double before = thread_seconds();
+    while (Clock::now() < end) continue;
+    got[i] = thread_seconds() - before;
+  });
   const double wall = std::chrono::duration<double>(Clock::now() - start).count();
   double all = 0;
   for (const double mine : got) all += mine;

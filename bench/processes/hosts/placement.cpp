@@ -17,8 +17,6 @@ namespace plumbline {
 namespace {
 
 constexpr int kMostRanks = 1 << 24;
-constexpr int kLastPort = 65'535;
-constexpr int kFirstSlurmPort = 15'000;
 
 /// The variable as a whole number up to `most`; nothing when it is not set. Throws InputError.
 std::optional<int> number_in(const Variables& variables, const char* name, int most = kMostRanks) {
@@ -92,18 +90,6 @@ void require_agreement(const std::optional<Claim>& one, const std::optional<Clai
                   words_of_claim(*one), words_of_claim(*other)));
 }
 
-/// torchrun wants one task per host to start it; several make each its own set of ranks, on the same ports.
-void refuse_torchrun_in_every_task(const Variables& variables) {
-  const int tasks = number_in(variables, "SLURM_NTASKS_PER_NODE").value_or(1);
-  const int processes = number_in(variables, "LOCAL_WORLD_SIZE").value_or(1);
-  if (tasks > 1 && processes > 1) {
-    throw InputError(
-        fmt::format("srun starts {} tasks per host (SLURM_NTASKS_PER_NODE) and torchrun {} processes in each "
-                    "(LOCAL_WORLD_SIZE): expected one of the two; use srun --ntasks-per-node=1 for torchrun",
-                    tasks, processes));
-  }
-}
-
 /// If both are known, local ranks are below the host's local size.
 void take_local(const Variables& variables, const char* rank, const char* size, Placement& placement) {
   placement.local_rank = number_in(variables, rank).value_or(kUnknownNumber);
@@ -114,43 +100,28 @@ void take_local(const Variables& variables, const char* rank, const char* size, 
   }
 }
 
-std::vector<Host> hosts_in(const Variables& variables, const char* nodes, const char* counts) {
-  const auto list = variables(nodes);
-  const auto tasks = variables(counts);
-  if (!list || !tasks) return {};
-  return hosts_of_slurm(*list, nodes, *tasks, counts);
-}
-
+/// Ranks of this host among those of srun's step.
 void take_slurm(const Variables& variables, Placement& placement) {
   placement.local_rank = number_in(variables, "SLURM_LOCALID").value_or(kUnknownNumber);
-  placement.node = number_in(variables, "SLURM_NODEID").value_or(kUnknownNumber);
-  placement.hosts = hosts_in(variables, "SLURM_STEP_NODELIST", "SLURM_STEP_TASKS_PER_NODE");
-  if (placement.hosts.empty()) return;
-  const int slots = slots_of(placement.hosts);
+  const auto nodes = variables("SLURM_STEP_NODELIST");
+  const auto tasks = variables("SLURM_STEP_TASKS_PER_NODE");
+  if (!nodes || !tasks) return;
+  const std::vector<Host> hosts =
+      hosts_of_slurm(*nodes, "SLURM_STEP_NODELIST", *tasks, "SLURM_STEP_TASKS_PER_NODE");
+  const int slots = slots_of(hosts);
   if (slots != placement.size) {
     throw InputError(
         fmt::format("SLURM_STEP_TASKS_PER_NODE: found {} tasks in total, expected {} (SLURM_STEP_NUM_TASKS)",
                     slots, placement.size));
   }
-  const int hosts = static_cast<int>(placement.hosts.size());
-  if (placement.node >= hosts) {
+  const auto node = number_in(variables, "SLURM_NODEID");
+  if (!node) return;
+  if (*node >= static_cast<int>(hosts.size())) {
     throw InputError(
-        fmt::format("SLURM_NODEID: found {}, expected less than the {} hosts of SLURM_STEP_NODELIST",
-                    placement.node, hosts));
+        fmt::format("SLURM_NODEID: found {}, expected less than the {} hosts of SLURM_STEP_NODELIST", *node,
+                    hosts.size()));
   }
-  if (placement.node >= 0)
-    placement.local_size = placement.hosts[static_cast<std::size_t>(placement.node)].slots;
-  placement.address = placement.hosts.front().name;
-  // The last four digits of the job's number, as Megatron-Bridge takes them: two jobs on one host differ.
-  const int job = number_in(variables, "SLURM_JOB_ID", 2'147'483'647).value_or(0);
-  placement.port = kFirstSlurmPort + job % 10'000;
-}
-
-void take_torchrun(const Variables& variables, Placement& placement) {
-  take_local(variables, "LOCAL_RANK", "LOCAL_WORLD_SIZE", placement);
-  placement.node = number_in(variables, "GROUP_RANK").value_or(kUnknownNumber);
-  placement.address = variables("MASTER_ADDR").value_or("");
-  placement.port = number_in(variables, "MASTER_PORT", kLastPort).value_or(0);
+  placement.local_size = hosts[static_cast<std::size_t>(*node)].slots;
 }
 
 }  // namespace
@@ -200,7 +171,6 @@ Placement find_placement(const Variables& variables) {
   const auto slurm = claim_of_slurm(variables);
   // torchrun's own processes inherit the variables of srun's task that became torchrun.
   const bool in_torchrun = torchrun && variables("TORCHELASTIC_RUN_ID");
-  if (in_torchrun && slurm) refuse_torchrun_in_every_task(variables);
 
   require_agreement(open_mpi, pmix);
   require_agreement(open_mpi, torchrun);
@@ -225,11 +195,18 @@ Placement find_placement(const Variables& variables) {
   const bool of_srun = slurm && !open_mpi && !in_torchrun;
   if (placement.size == kUnknownNumber && of_srun) placement.size = slurm->size;
   if (of_srun) take_slurm(variables, placement);
-  if (placement.launcher == Launcher::torchrun) take_torchrun(variables, placement);
   if (placement.launcher == Launcher::open_mpi) {
     take_local(variables, "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", placement);
   }
   return placement;
+}
+
+void require_mpi(const Placement& placement) {
+  if (!placement.one_of_several() || placement.speaks_mpi()) return;
+  throw InputError(fmt::format(
+      "launcher: found task {0} of {1} of {2}, expected a rank of MPI, or one process that starts "
+      "its ranks; use mpirun -n {1} plumbline ... or srun --mpi=pmix, or start it without {2}",
+      placement.rank, placement.size, name_of(placement.launcher)));
 }
 
 std::vector<Host> hosts_of_allocation(const Variables& variables) {

@@ -1,7 +1,7 @@
 // Rank and job of this process, from whatever launcher started it.
 //
-// Open MPI's mpirun, PMIx and PMI make ranks that speak MPI. Slurm's plain srun and torchrun make tasks: they
-// know their numbers, but not how to reach each other.
+// Open MPI's mpirun, PMIx and PMI make ranks that speak MPI. Tasks of Slurm's plain srun and of torchrun know
+// their numbers, but not how to reach each other: they are refused.
 #pragma once
 
 #include <string>
@@ -26,10 +26,6 @@ struct Placement {
   int size = 1;                     // kUnknownNumber: only MPI knows
   int local_rank = kUnknownNumber;  // among the ranks of this host
   int local_size = kUnknownNumber;
-  int node = kUnknownNumber;  // number of this host within the job
-  std::vector<Host> hosts;    // of the job, in the order of ranks; empty if unknown to the launcher
-  std::string address;        // rank 0's host, as the others reach it; empty if unknown to the launcher
-  int port = 0;               // there, that this job may use (the next ones as well)
 
   /// True if MPI_Init makes this process one of several ranks.
   bool speaks_mpi() const {
@@ -43,6 +39,9 @@ struct Placement {
 /// contradict each other about the process; the line names both. Sources: mpirun(1) and PMIx' PMIX_RANK;
 /// srun(1), "output environment variables"; PyTorch's torchrun page, "environment variables".
 Placement find_placement(const Variables& variables);
+
+/// Throws InputError for one of several tasks that cannot speak MPI.
+void require_mpi(const Placement& placement);
 
 /// Hosts of the Slurm job of this process (a task or its batch script) with the ranks of each; empty outside.
 /// Throws InputError.

@@ -100,7 +100,7 @@ std::vector<std::string> command_line() {
 }
 
 LaunchResult launch(const LaunchSpec& spec) {
-  if (const char* launcher = spec.for_tasks ? nullptr : already_launched_by()) {
+  if (const char* launcher = already_launched_by()) {
     throw InputError(
         fmt::format("launcher: found one of several ranks started by {}, expected a single process, as it "
                     "starts ranks itself; start it once, without {}",

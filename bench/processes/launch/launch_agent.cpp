@@ -1,23 +1,12 @@
-// From mpirun to a daemon on another host: by a command (ssh, srun), or through the task that waits there.
+// Start of mpirun's daemon on another host by a command (ssh, srun).
 #include "bench/processes/launch/launch_agent.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <chrono>
-#include <csignal>
 #include <cstdio>
-#include <cstdlib>
-#include <cstring>
-#include <thread>
 
 #include "bench/processes/hosts/host_list.hpp"
-#include "bench/processes/hosts/store.hpp"
-#include "bench/processes/hosts/store_wire.hpp"
 #include "bench/processes/hosts/variables.hpp"
 #include "bench/processes/launch/daemon_process.hpp"
 #include "bench/processes/launch/launch.hpp"
@@ -29,9 +18,6 @@
 namespace plumbline {
 namespace {
 
-constexpr std::chrono::milliseconds kLookAtStore{200};
-constexpr Seconds kToReachStore{30};
-
 /// Ranks that the launch has on this host.
 int slots_on(const std::string& host) {
   std::string lines = process_variables()(kHostsVariable).value_or("");
@@ -40,19 +26,6 @@ int slots_on(const std::string& host) {
     if (each.name == host) return each.slots;
   }
   throw Error(fmt::format("{} has no host {}", kHostsVariable, host));
-}
-
-/// Asks the task on the host to start it, and waits for its end.
-int through_store(const std::string& where, const std::string& host, const DaemonOrder& order) {
-  const std::size_t colon = where.rfind(':');
-  StoreAddress address{where.substr(0, colon), std::atoi(where.c_str() + colon + 1), 1};
-  StoreClient store(address, process_variables()(kSecretVariable).value_or(""), kToReachStore);
-  store.set_at_end("stop " + host, "the agent has ended");
-  store.set("start " + host, pack_texts(words_of(order)));
-  for (;;) {
-    if (const auto ended = store.find("ended " + host)) return std::atoi(ended->c_str());
-    std::this_thread::sleep_for(kLookAtStore);
-  }
 }
 
 }  // namespace
@@ -89,8 +62,6 @@ int act_as_agent(int argc, char** argv) {
     const std::string limit = process_variables()(kLimitVariable).value_or("300000");
     std::vector<std::string> words = daemon_arguments({argv + 3, argv + argc});
     words.insert(words.begin(), {std::to_string(slots_on(host)), threads, limit});
-    const DaemonOrder order = order_of(words);
-    if (const auto store = process_variables()(kStoreVariable)) return through_store(*store, host, order);
     words.insert(words.begin(), {self_path(), kDaemonArgument});
     DaemonProcess daemon(
         agent_command(process_variables()(kLaunchAgentVariable).value_or("ssh"), host, words));

@@ -20,8 +20,6 @@ struct LaunchSpec {
   bool timeout_per_step = false;  // counted from every step that a rank reports (step_of())
   Seconds abort_grace{20};        // for mpirun to end once it has said that a rank failed
   std::vector<Host> hosts;        // that ranks fill in this order, this one first; empty: this one takes all
-  bool for_tasks = false;  // this process is one of several tasks, and the other tasks wait for the ranks it
-                           // starts
   std::vector<std::pair<std::string, std::string>> environment;  // added to the caller's own
   int threads_per_rank = 1;                                      // OMP_NUM_THREADS
   bool bind_ranks = true;                          // false: ranks have threads that spin, and bind themselves

@@ -196,7 +196,7 @@ int supervise_daemon(int argc, char** argv) {
   const int control = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 10);
   const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
   if (control < 0 || nothing < 0 || dup2(nothing, STDIN_FILENO) < 0) return 1;
-  std::vector<std::string> places;  // of the task that waits here: its ranks have places of their own
+  std::vector<std::string> places;  // of the srun that started this: ranks have places of their own
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string name = std::string(*entry).substr(0, std::string_view(*entry).find('='));
     if (tells_a_place(name)) places.push_back(name);

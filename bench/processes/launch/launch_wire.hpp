@@ -21,8 +21,6 @@ inline constexpr const char* kLimitVariable = "PLUMBLINE_LIMIT_MS";
 /// Words that start a command on another host; "{host}" among them stands for it (launch_agent.hpp).
 /// Default: ssh, and srun within a job of Slurm.
 inline constexpr const char* kLaunchAgentVariable = "PLUMBLINE_LAUNCH_AGENT";
-/// "HOST:PORT" of the store by which agents reach other hosts, when tasks of this program wait there.
-inline constexpr const char* kStoreVariable = "PLUMBLINE_STORE";
 /// Set for mpirun and its ranks: "PID@FOLDER", mpirun's process id and the run's folder, which is their
 /// TMPDIR. Both together prove that the variable is not a leftover of a user's shell.
 inline constexpr const char* kLauncherVariable = "PLUMBLINE_LAUNCHER_PID";

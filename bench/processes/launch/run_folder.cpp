@@ -16,6 +16,7 @@
 #include <filesystem>
 #include <vector>
 
+#include "core/base/atomic_file.hpp"
 #include "core/base/error.hpp"
 
 namespace plumbline {
@@ -106,7 +107,7 @@ RunFolder::RunFolder(RunFolderUse use, Bytes room) {
       close(fd);
     }
   }
-  throw InputError(fmt::format(
+  throw OutputError(fmt::format(
       "TMPDIR: found {2}, expected a folder for {0} with {1:.1f} MiB; set TMPDIR to one with more room",
       use == RunFolderUse::files ? "temporary files" : "the ranks' shared memory",
       static_cast<double>(room.value) / 0x1p20, describe(places(use))));

@@ -17,7 +17,7 @@ enum class RunFolderUse {
 /// removes those of dead owners.
 class RunFolder {
  public:
-  /// Made in the first place that can be written and has `room` bytes free. Throws InputError when there is
+  /// Made in the first place that can be written and has `room` bytes free. Throws OutputError when there is
   /// none.
   explicit RunFolder(RunFolderUse use, Bytes room = {});
   ~RunFolder();

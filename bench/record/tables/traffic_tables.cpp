@@ -38,7 +38,7 @@ template <>
 const ObjectTable<Traffic>& table_of<Traffic>() {
   static const ObjectTable<Traffic> kTable{
       "traffic",
-      "One step, the largest of any rank.",
+      "The last step, of fp16 with an update; the largest of any rank.",
       {field("messages", &Traffic::messages_sent, "between pipeline stages"),
        field("message_bytes", &Traffic::point_to_point_sent, "between pipeline stages"),
        field("groups", &Traffic::groups, "")}};

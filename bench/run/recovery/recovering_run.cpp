@@ -8,6 +8,7 @@
 #include "bench/run/recovery/goodput_prediction.hpp"
 #include "bench/training/checkpoints/checkpoint_start.hpp"
 #include "bench/training/checkpoints/step_folder.hpp"
+#include "core/base/atomic_file.hpp"
 #include "core/base/error.hpp"
 
 namespace plumbline {
@@ -20,7 +21,7 @@ bool measure_attempt(const RunConfig& config, const CellProgram& program, const 
                      const Attempts& attempts, Record& record) {
   try {
     return measure_cell(config, program, run, record);
-  } catch (const InputError&) {
+  } catch (const OutputError&) {
     if (!attempts.struck()) throw;
     return false;
   }

@@ -116,7 +116,10 @@ OrderedJson details_json(const Record& record) {
                          {"measurement", nullptr},
                          {"error", nullptr},
                          {"probed", nullptr}};
-  if (record.prediction) details["prediction"] = short_form(*record.prediction);
+  if (record.prediction) {
+    details["prediction"] = short_form(*record.prediction);
+    details["prediction"]["heading"] = "predicted" + speed_suffix(AtSpeed::calibrated, {record});
+  }
   if (record.measurement) details["measurement"] = short_form(*record.measurement);
   if (record.probed) details["probed"] = {{"time", to_json(*record.probed)["time"]}};
   if (record.error) details["error"] = to_json(record)["error"];

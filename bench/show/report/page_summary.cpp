@@ -120,7 +120,7 @@ std::string summary_html(const std::vector<Record>& records, const std::vector<s
   if (measured == 0 && !records.empty()) return html + prediction_tiles(records, numbers) + "</dl>";
   html += tile("Measured", fmt::format("{}", measured), fmt::format("of {} cells", summary.cells));
   const bool probed = summary.calibrated_step_time.has_value();
-  const std::string_view judged = speed_suffix(probed ? AtSpeed::current : AtSpeed::calibrated, records);
+  const std::string judged = speed_suffix(probed ? AtSpeed::current : AtSpeed::calibrated, records);
   html += error_tile(
       records, fmt::format("Step time{}, |error|", judged),
       [](const ErrorReport& e) { return e.judged_step_time(); }, summary.step_time, true, numbers);

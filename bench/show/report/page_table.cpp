@@ -48,7 +48,8 @@ std::string header_button(int column, const std::string& title, bool numeric, st
       numeric ? "num" : "text", path, column, breakable(html_escaped(title)));
 }
 
-std::string header_html(const std::vector<std::string>& keys, const PageColumns& page) {
+std::string header_html(const std::vector<Record>& records, const std::vector<std::string>& keys,
+                        const PageColumns& page) {
   const auto& columns = page.columns;
   std::string groups = fmt::format("<tr><td colspan=\"{}\"></td>", keys.size() + 2);
   for (std::size_t i = 0; i < columns.size();) {
@@ -62,7 +63,7 @@ std::string header_html(const std::vector<std::string>& keys, const PageColumns&
   int number = 2;
   for (const std::string& key : keys) titles += header_button(number++, title_of(key), false);
   for (const CellColumn* column : columns)
-    titles += header_button(number++, column->label(), true, column->json);
+    titles += header_button(number++, column->label(records), true, column->json);
   return groups + "</tr>" + titles + "</tr>";
 }
 
@@ -138,8 +139,8 @@ std::string table_html(const std::vector<Record>& records) {
       "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Table of cells\"><table "
       "id=\"table\"><caption>Every cell: " +
       std::string(page.measured ? "predicted, measured and their difference" : "predicted") +
-      ". Click a heading to sort, a number to open the cell.</caption><thead>" + header_html(keys, page) +
-      "</thead><tbody>\n";
+      ". Click a heading to sort, a number to open the cell.</caption><thead>" +
+      header_html(records, keys, page) + "</thead><tbody>\n";
   for (std::size_t i = 0; i < records.size(); ++i) html += row_html(records[i], i, keys, page);
   html += "</tbody></table></div>";
   const std::string_view note = guess_note(records);

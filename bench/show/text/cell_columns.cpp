@@ -7,6 +7,7 @@
 #include <functional>
 #include <optional>
 
+#include "bench/show/text/time_basis.hpp"
 #include "core/base/byte_text.hpp"
 #include "core/base/statistics.hpp"
 
@@ -56,29 +57,28 @@ constexpr CellColumn kCellColumns[] = {
      "predicted_device_share", "", [](const Record& r) { return figure_of(r.prediction, kDeviceShareOf); }},
     {CellQuantity::device_memory, ColumnSide::measured, AtSpeed::any, "measured", "measured_device_bytes", "",
      [](const Record& r) { return figure_of(r.measurement, kDeviceOf); }},
-    {CellQuantity::step_time, ColumnSide::predicted, AtSpeed::calibrated, "predicted",
-     "predicted_step_s_calibrated", "prediction.time.step_s",
-     [](const Record& r) { return figure_of(r.prediction, kStepOf); }},
+    {CellQuantity::step_time, ColumnSide::predicted, AtSpeed::calibrated, "predicted", "predicted_step_s",
+     "prediction.time.step_s", [](const Record& r) { return figure_of(r.prediction, kStepOf); }},
     {CellQuantity::step_time, ColumnSide::predicted, AtSpeed::current, "predicted",
      "predicted_step_s_current_machine_speed", "probed.time.step_s",
      [](const Record& r) { return figure_of(r.probed, kStepOf); }},
     {CellQuantity::step_time, ColumnSide::measured, AtSpeed::any, "measured", "measured_step_s",
      "measurement.time.step_s", [](const Record& r) { return figure_of(r.measurement, kStepOf); }},
-    {CellQuantity::step_time, ColumnSide::error, AtSpeed::calibrated, "error %", "error_step_time_calibrated",
+    {CellQuantity::step_time, ColumnSide::error, AtSpeed::calibrated, "error %", "error_step_time",
      "error.step_time", [](const Record& r) { return figure_of(r.error, &ErrorReport::step_time); }},
     {CellQuantity::step_time, ColumnSide::error, AtSpeed::current, "error %",
      "error_step_time_current_machine_speed", "error.probed_step_time",
      [](const Record& r) { return figure_of(r.error, &ErrorReport::probed_step_time); }},
     {CellQuantity::bubble, ColumnSide::predicted, AtSpeed::calibrated, "predicted",
-     "predicted_bubble_fraction_calibrated", "prediction.time.bubble_fraction",
+     "predicted_bubble_fraction", "prediction.time.bubble_fraction",
      [](const Record& r) { return figure_of(r.prediction, kBubbleOf); }},
     {CellQuantity::bubble, ColumnSide::predicted, AtSpeed::current, "predicted",
      "predicted_bubble_fraction_current_machine_speed", "probed.time.bubble_fraction",
      [](const Record& r) { return figure_of(r.probed, kBubbleOf); }},
     {CellQuantity::bubble, ColumnSide::measured, AtSpeed::any, "measured", "measured_bubble_fraction",
      "measurement.time.bubble_fraction", [](const Record& r) { return figure_of(r.measurement, kBubbleOf); }},
-    {CellQuantity::bubble, ColumnSide::error, AtSpeed::calibrated, "difference",
-     "error_bubble_fraction_calibrated", "error.bubble_fraction",
+    {CellQuantity::bubble, ColumnSide::error, AtSpeed::calibrated, "difference", "error_bubble_fraction",
+     "error.bubble_fraction",
      [](const Record& r) { return figure_of(r.error, &ErrorReport::bubble_fraction); }},
     {CellQuantity::bubble, ColumnSide::error, AtSpeed::current, "difference",
      "error_bubble_fraction_current_machine_speed", "error.probed_bubble_fraction",
@@ -128,19 +128,18 @@ double typical_of(const std::vector<Record>& records, Get get) {
 
 }  // namespace
 
-std::string_view speed_suffix(AtSpeed speed) {
-  constexpr std::string_view kSuffixes[] = {"", " (calibrated)", " (current machine speed)"};
-  return kSuffixes[static_cast<std::size_t>(speed)];
-}
-
-std::string_view speed_suffix(AtSpeed speed, const std::vector<Record>& records) {
-  bool estimated = false;
-  bool calibrated = false;
-  for (const Record& record : records) {
-    if (record.prediction) (record.prediction->times_estimated ? estimated : calibrated) = true;
+std::string speed_suffix(AtSpeed speed, const std::vector<Record>& records) {
+  if (speed == AtSpeed::any) return "";
+  if (speed == AtSpeed::current) return " (current machine speed)";
+  constexpr std::string_view kWords[] = {"calibrated", "accelerator's constants", "guess"};
+  std::string bases;
+  for (const TimeBasis basis : {TimeBasis::calibrated, TimeBasis::estimated, TimeBasis::guess}) {
+    const bool any = std::any_of(records.begin(), records.end(), [&](const Record& record) {
+      return record.prediction && time_basis(*record.prediction) == basis;
+    });
+    if (any) bases += fmt::format("{}{}", bases.empty() ? "" : ", ", kWords[static_cast<std::size_t>(basis)]);
   }
-  const bool constants = speed == AtSpeed::calibrated && estimated && !calibrated;
-  return constants ? " (accelerator's constants)" : speed_suffix(speed);
+  return bases.empty() ? "" : fmt::format(" ({})", bases);
 }
 
 bool is_guess(const CellColumn& column, const Record& record) {
@@ -161,8 +160,8 @@ std::string_view guess_note(const std::vector<Record>& records) {
              : "";
 }
 
-std::string CellColumn::label() const {
-  return fmt::format("{}{}", title, speed_suffix(speed));
+std::string CellColumn::label(const std::vector<Record>& records) const {
+  return fmt::format("{}{}", title, speed_suffix(speed, records));
 }
 
 std::span<const CellColumn> cell_columns() {

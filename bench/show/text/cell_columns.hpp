@@ -35,8 +35,9 @@ struct CellColumn {
   /// Bytes, seconds, fractions or tokens/s; NaN when not known.
   double (*of)(const Record&);
 
-  /// "predicted (current machine speed)".
-  std::string label() const;
+  /// "predicted (current machine speed)". A predicted time at the machine's other speed has its basis in
+  /// these records: "predicted (calibrated)".
+  std::string label(const std::vector<Record>& records) const;
 };
 
 /// In the order in which tables show them.
@@ -47,10 +48,9 @@ bool is_guess(const CellColumn& column, const Record& record);
 /// Note below a table with such figures; empty without any.
 std::string_view guess_note(const std::vector<Record>& records);
 
-/// " (calibrated)", " (current machine speed)", or nothing.
-std::string_view speed_suffix(AtSpeed speed);
-/// The same for these records: no prediction of an accelerator that was not calibrated claims to be.
-std::string_view speed_suffix(AtSpeed speed, const std::vector<Record>& records);
+/// " (current machine speed)", or the bases of predicted times in these records: " (calibrated)",
+/// " (accelerator's constants)", " (calibrated, guess)".
+std::string speed_suffix(AtSpeed speed, const std::vector<Record>& records);
 
 /// Unit and digits of figures.
 struct Scale {

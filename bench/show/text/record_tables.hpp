@@ -66,8 +66,8 @@ struct Summary {
   int cells = 0;
   std::array<int, 6> by_status{};  // indexed by Status
   int disturbed = 0;
-  bool guessed = false;       // some predicted times come from generic rates
-  std::string_view unprobed;  // speed_suffix of times without a probe
+  bool guessed = false;  // some predicted times come from generic rates
+  std::string unprobed;  // speed_suffix of times without a probe
   std::optional<ErrorSummary> peak_memory;
   std::optional<ErrorSummary> step_time;
   std::optional<ErrorSummary> calibrated_step_time;  // at calibrated speed; nothing without probes

@@ -5,12 +5,13 @@
 #include <utility>
 
 #include "bench/show/text/progress.hpp"
+#include "core/base/run_parallel.hpp"
 
 namespace plumbline {
 
 StillWorking::StillWorking(std::string what, std::FILE* out, std::chrono::milliseconds patience)
     : what_(std::move(what)), out_(out), patience_(patience) {
-  if (out_ != nullptr) watch_ = std::thread([this] { watch(); });
+  if (out_ != nullptr) watch_ = thread_if_possible([this] { watch(); });
 }
 
 StillWorking::~StillWorking() {

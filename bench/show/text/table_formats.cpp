@@ -10,6 +10,7 @@
 #include "bench/show/text/cell_columns.hpp"
 #include "bench/show/text/csv.hpp"
 #include "bench/show/text/record_tables.hpp"
+#include "bench/show/text/time_basis.hpp"
 #include "core/base/statistics.hpp"
 
 namespace plumbline {
@@ -67,6 +68,9 @@ std::vector<CsvColumn> csv_columns() {
       {"status", [](const Record& r) { return std::string(name_of(r.status)); }},
       {"reason", [](const Record& r) { return r.reason; }}};
   add_report("prediction", "predicted_", &Record::prediction, columns);
+  columns.push_back({"predicted_times", [](const Record& r) {
+                       return std::string(r.prediction ? name_of(time_basis(*r.prediction)) : "");
+                     }});
   for (const CellColumn& column : cell_columns()) {
     if (column.csv == "predicted_device_share" || column.quantity == CellQuantity::speed_up)
       columns.push_back({std::string(column.csv), [&](const Record& r) { return field(column.of(r)); }});
@@ -232,9 +236,8 @@ std::string to_line(const Summary& summary) {
                       summary.peak_memory->worst * 100);
   if (!summary.step_time || !summary.bubble_fraction) return line;
   const auto step = [&](const ErrorSummary& error, AtSpeed speed) {
-    const std::string_view unprobed = summary.guessed ? " (guess)" : summary.unprobed;
     return fmt::format("{:.1f}/{:.1f} %{}", error.median * 100, error.worst * 100,
-                       speed == AtSpeed::calibrated ? unprobed : speed_suffix(speed));
+                       speed == AtSpeed::calibrated ? summary.unprobed : speed_suffix(speed, {}));
   };
   const bool probed = summary.calibrated_step_time.has_value();
   line += ", step time " + step(*summary.step_time, probed ? AtSpeed::current : AtSpeed::calibrated);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "bench/show/text/time_basis.hpp"
 #include "core/base/byte_text.hpp"
 #include "core/base/one_line.hpp"
 #include "core/config_text/config_keys.hpp"
@@ -9,11 +10,6 @@
 
 namespace plumbline {
 namespace {
-
-const char* time_basis(const HardwareProfile& hardware) {
-  if (hardware.guessed()) return "guess";
-  return hardware.accelerator() == nullptr ? "calibrated" : "estimated";
-}
 
 std::string configuration_lines(const RunConfig& config) {
   const ParallelConfig& parallel = config.parallel;
@@ -140,8 +136,9 @@ OrderedJson generation_json(const RunConfig& config, const HardwareProfile& hard
   json["throughput"] = {{"tokens_per_s", prediction.throughput.tokens_per_s},
                         {"tokens_per_s_per_gpu", prediction.throughput.tokens_per_s_per_gpu},
                         {"decode_tokens_per_s", prediction.throughput.decode_tokens_per_s}};
-  json["trust"] = {
-      {"parameters_and_cache", "exact"}, {"workspace", "estimated"}, {"time", time_basis(hardware)}};
+  json["trust"] = {{"parameters_and_cache", "exact"},
+                   {"workspace", "estimated"},
+                   {"time", name_of(time_basis(hardware.guessed(), hardware.accelerator() != nullptr))}};
   return json;
 }
 

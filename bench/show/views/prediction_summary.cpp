@@ -95,7 +95,8 @@ Category largest_of(const MemoryBreakdown& bytes) {
   return static_cast<Category>(most - bytes.categories.begin());
 }
 
-std::string verdict_text(const Record& record, const Fit& fit, const DeviceMemoryReport* device) {
+std::string verdict_text(const Record& record, const Fit& fit, const DeviceMemoryReport* device,
+                         const ComparableFigures& comparable) {
   const RankMemoryReport* row = record.prediction->memory.row_of(fit.rank);
   const std::string largest =
       row == nullptr ? "" : fmt::format(", largest: {}", name_of(largest_of(row->bytes)));
@@ -112,10 +113,15 @@ std::string verdict_text(const Record& record, const Fit& fit, const DeviceMemor
           ? ""
           : fmt::format("; beyond the device, which memory_budget replaces: {} of {} {}",
                         figure(fullest->needed()), figure(device->device), unit.name);
-  return fmt::format(
-      "{}: {} of {} {} {}({:.0f} %){}{}", fit.fits ? "fits" : "does not fit", figure(fit.needed),
-      figure(fit.limit), unit.name, fullest == nullptr ? "" : "of memory_budget ",
-      100 * static_cast<double>(fit.needed.value) / static_cast<double>(fit.limit.value), largest, beyond);
+  const std::string chance =
+      comparable.tight()
+          ? fmt::format(", tight: {:.0f} % of comparable runs would exceed it", 100 * *comparable.exceeding)
+          : "";
+  return fmt::format("{}: {} of {} {} {}({:.0f} %){}{}{}", fit.fits ? "fits" : "does not fit",
+                     figure(fit.needed), figure(fit.limit), unit.name,
+                     fullest == nullptr ? "" : "of memory_budget ",
+                     100 * static_cast<double>(fit.needed.value) / static_cast<double>(fit.limit.value),
+                     chance, largest, beyond);
 }
 
 /// One line of the table by pipeline rank.
@@ -165,7 +171,8 @@ std::string rank_table(const MemoryReport& memory, const DeviceMemoryReport* dev
 
 }  // namespace
 
-std::string prediction_summary(const RunConfig& config, const Record& record, const Prediction& prediction) {
+std::string prediction_summary(const RunConfig& config, const Record& record, const Prediction& prediction,
+                               const ComparableFigures& comparable) {
   const PredictionReport& report = *record.prediction;
   const DeviceMemoryReport* device =
       report.device_memory && !report.device_memory->ranks.empty() ? &*report.device_memory : nullptr;
@@ -173,7 +180,9 @@ std::string prediction_summary(const RunConfig& config, const Record& record, co
       fmt::format("{}, {}; {}; software {}\n", printable(config.model.name, kLongestName),
                   parameters_text(record.model), machines_text(config), config.machine.software);
   text += parallel_text(config) + '\n' + batch_text(config) + '\n' + numerics_text(config) + '\n';
-  text += verdict_text(record, prediction.fit, device) + '\n';
+  if (const std::string line = comparable_line(comparable, prediction.time.step); !line.empty())
+    text += line + '\n';
+  text += verdict_text(record, prediction.fit, device, comparable) + '\n';
   return text + rank_table(report.memory, device) + '\n';
 }
 

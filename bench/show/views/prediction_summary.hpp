@@ -4,14 +4,17 @@
 #include <string>
 
 #include "analysis/predict/predict.hpp"
+#include "analysis/published/comparable_figures.hpp"
 #include "bench/record/record.hpp"
 #include "core/config/run_config.hpp"
 
 namespace plumbline {
 
-/// Model, accelerators, parallel sizes, batch, precision, sharding, recomputation and software; "fits: 50.1
-/// of 79.2 GiB (63 %), largest: activations"; a line per pipeline rank, equal neighbours in one. `record` is
-/// the prediction's.
-std::string prediction_summary(const RunConfig& config, const Record& record, const Prediction& prediction);
+/// Model, accelerators, parallel sizes, batch, precision, sharding, recomputation and software; the step
+/// beside that of comparable runs; "fits: 50.1 of 79.2 GiB (63 %), largest: activations", "tight" where
+/// comparable runs would make the other verdict; a line per pipeline rank, equal neighbours in one.
+/// `record` is the prediction's.
+std::string prediction_summary(const RunConfig& config, const Record& record, const Prediction& prediction,
+                               const ComparableFigures& comparable);
 
 }  // namespace plumbline

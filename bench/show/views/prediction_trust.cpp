@@ -2,31 +2,35 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "analysis/predict/measured_share.hpp"
-#include "analysis/published/known_errors.hpp"
+#include "analysis/published/comparable_figures.hpp"
+#include "analysis/published/known_runs.hpp"
 #include "analysis/stragglers/slow_machines.hpp"
+#include "bench/show/text/time_basis.hpp"
 
 namespace plumbline {
 namespace {
 
-/// `unit`: divisor from the figures to the unit of `name`.
-std::string published_line(const char* what, const KnownError& error, const std::string& software,
-                           const RunConfig& config, double predicted, double unit, const char* name) {
-  const ErrorInterval& interval = error.interval;
-  return fmt::format(
-      "  {}: mean error {:.1f} % over {} published {} runs of {}; 80 % interval {:.2f} to {:.2f} x "
-      "prediction: "
-      "{:.4g} to {:.4g} {}\n",
-      what, 100 * error.mean, error.rows, config.model.mixture ? "MoE" : "dense", software, interval.low,
-      interval.high, interval.low * predicted / unit, interval.high * predicted / unit, name);
+/// "  step time: mean error 3.4 % over 60 published dense runs of llm-foundry"
+std::string published_line(const char* what, const KnownErrors::Error& error, const std::string& software,
+                           const RunConfig& config) {
+  return fmt::format("  {}: mean error {:.1f} % over {} published {} runs of {}\n", what, 100 * error.mean,
+                     error.rows, config.model.mixture ? "MoE" : "dense", software);
 }
 
-OrderedJson published_json(const KnownError& error, double predicted) {
-  return {{"rows", error.rows},
-          {"mape", error.mean},
-          {"interval_rows", error.interval.rows},
-          {"low", error.interval.low * predicted},
-          {"high", error.interval.high * predicted}};
+OrderedJson published_json(const std::optional<KnownErrors::Error>& error,
+                           const std::optional<ErrorInterval>& interval, double predicted) {
+  OrderedJson json = OrderedJson::object();
+  if (error) json.update({{"rows", error->rows}, {"mape", error->mean}});
+  if (interval) {
+    json.update({{"interval_rows", interval->rows},
+                 {"interval_sources", interval->origins},
+                 {"low", interval->low * predicted},
+                 {"high", interval->high * predicted}});
+  }
+  return json;
 }
 
 KnownErrors known_errors_of(const RunConfig& config) {
@@ -84,13 +88,14 @@ std::string trust_text(const RunConfig& config, const HardwareProfile& hardware,
   for (const std::string& line : hardware.defaults)
     text += fmt::format("  missing constant, default taken: {}\n", line);
   const KnownErrors known = known_errors_of(config);
-  if (known.step) {
-    text +=
-        published_line("step time", *known.step, known.software, config, prediction.time.step.value, 1, "s");
-  }
-  if (known.peak) {
-    text += published_line("peak memory", *known.peak, known.software, config, bytes_of(prediction),
-                           kBytesPerGiB, "GiB");
+  if (known.step) text += published_line("step time", *known.step, known.software, config);
+  if (known.peak) text += published_line("peak memory", *known.peak, known.software, config);
+  if (const auto peak = comparable_figures(config, hardware, prediction).peak) {
+    const double gib = bytes_of(prediction) / kBytesPerGiB;
+    text += fmt::format(
+        "  peak memory of comparable runs: {:.4g} to {:.4g} GiB (80 % interval of {} runs, {} "
+        "sources)\n",
+        peak->low * gib, peak->high * gib, peak->rows, peak->origins);
   }
   if (!known.step && !known.peak) {
     text += fmt::format("  no published {} runs of {} to compare with (plumbline validate)\n",
@@ -103,9 +108,7 @@ OrderedJson trust_json(const RunConfig& config, const HardwareProfile& hardware,
                        const Prediction& prediction) {
   OrderedJson json;
   json["memory"] = config.machine.own_step() ? "exact" : "estimated";
-  json["time"] = hardware.guessed()                  ? "guess"
-                 : hardware.accelerator() == nullptr ? "calibrated"
-                                                     : "estimated";
+  json["time"] = name_of(time_basis(hardware.guessed(), hardware.accelerator() != nullptr));
   if (hardware.accelerator() != nullptr) {
     const MeasuredShare share = share_of(config, prediction);
     json["measured"] = {{"share", share.measured},
@@ -115,8 +118,13 @@ OrderedJson trust_json(const RunConfig& config, const HardwareProfile& hardware,
   if (!hardware.defaults.empty()) json["hardware_defaults"] = hardware.defaults;
   OrderedJson published = OrderedJson::object();
   const KnownErrors known = known_errors_of(config);
-  if (known.step) published["step_s"] = published_json(*known.step, prediction.time.step.value);
-  if (known.peak) published["peak_bytes"] = published_json(*known.peak, bytes_of(prediction));
+  const ComparableFigures comparable = comparable_figures(config, hardware, prediction);
+  const auto add = [&](const char* quantity, OrderedJson figures) {
+    if (!figures.empty()) published[quantity] = std::move(figures);
+  };
+  add("step_s", published_json(known.step, comparable.step, prediction.time.step.value));
+  add("peak_bytes", published_json(known.peak, comparable.peak, bytes_of(prediction)));
+  if (comparable.exceeding) published["share_beyond_limit"] = *comparable.exceeding;
   if (!published.empty() && hardware.accelerator() != nullptr) json["published"] = std::move(published);
   const SlowMachines slow = slow_machines(prediction.time.step, config.layout().world());
   if (hardware.accelerator() != nullptr && slow.probability >= kLikely) {

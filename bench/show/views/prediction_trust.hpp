@@ -10,15 +10,16 @@
 
 namespace plumbline {
 
-/// Text: figures that are exact, calibrated or estimated, and the error interval of published runs with the
-/// same software.
+/// Text: figures that are exact, calibrated or estimated, errors of published runs of the same software, and
+/// peak memory of comparable runs.
 std::string trust_text(const RunConfig& config, const HardwareProfile& hardware,
                        const Prediction& prediction);
 
-/// The same as {"memory": "exact" | "estimated", "time": "calibrated" | "estimated", "published": {"step_s":
-/// {"rows", "mape", "interval_rows", "low", "high"}, "peak_bytes": the same}}, without unknown figures. Eight
-/// of ten runs like this one would lie between low and high (analysis/published/error_intervals.hpp). Jobs
-/// that are likely to meet a slow machine also have "slow_machines" (analysis/stragglers/slow_machines.hpp).
+/// The same as {"memory": "exact" | "estimated", "time": "calibrated" | "estimated", "published":
+/// {"step_s": {"rows", "mape", "interval_rows", "interval_sources", "low", "high"}, "peak_bytes": the same,
+/// "share_beyond_limit"}}, without unknown figures. Eight of ten comparable runs would lie between low and
+/// high (comparable_figures.hpp). Jobs that are likely to meet a slow machine also have "slow_machines"
+/// (analysis/stragglers/slow_machines.hpp).
 OrderedJson trust_json(const RunConfig& config, const HardwareProfile& hardware,
                        const Prediction& prediction);
 

@@ -2,11 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
-#include <map>
-#include <tuple>
-
-#include "analysis/published/error_intervals.hpp"
+#include "analysis/published/comparable_runs.hpp"
 #include "analysis/published/run_changes.hpp"
 
 namespace plumbline {
@@ -14,14 +10,11 @@ namespace {
 
 constexpr const char* kQuantities[] = {"step_s", "peak_bytes"};
 
-double rounded(double value) {
-  return std::round(value * 1e4) / 1e4;
-}
-
 HeldOutTable together(const std::vector<HeldOutTable>& tables) {
   HeldOutTable all{"together"};
   for (const HeldOutTable& table : tables) {
     all.rows += table.rows;
+    all.incomparable += table.incomparable;
     all.inside += table.inside;
     all.width += table.width * table.rows;
   }
@@ -30,57 +23,56 @@ HeldOutTable together(const std::vector<HeldOutTable>& tables) {
 }
 
 std::string held_out_line(const HeldOutTable& table, const char* quantity) {
-  return fmt::format("{:<40} {:<12} {:>5} {:>10.1f} {:>10.2f}\n", table.table, quantity, table.rows,
-                     100.0 * table.inside / table.rows, table.width);
+  return fmt::format(
+      "{:<40} {:<12} {:>5} {:>5} {:>10} {:>10.2f}\n", table.table, quantity, table.rows, table.incomparable,
+      table.rows > 0 ? fmt::format("{:.1f}", 100.0 * table.inside / table.rows) : "", table.width);
 }
 
 }  // namespace
 
-OrderedJson errors_by_software(const std::vector<ComparedTable>& tables) {
-  // By software, kind and quantity.
-  std::map<std::tuple<std::string, std::string, std::string>, std::vector<ComparedRow>> groups;
-  for (const ComparedTable& table : tables) {
-    for (const ComparedRow& row : table.rows) {
-      if (row.traits.software.empty()) continue;
-      groups[{row.traits.software, row.traits.mixture ? "mixture" : "dense", row.quantity}].push_back(row);
-    }
-  }
-  OrderedJson json = OrderedJson::object();
-  for (const auto& [name, rows] : groups) {
-    const auto& [software, kind, quantity] = name;
-    const auto interval = interval_like(tables, rows.front().traits, quantity);
-    json[software][kind][quantity] = {{"rows", rows.size()},
-                                      {"mape", rounded(errors_of(rows, quantity).mape)},
-                                      {"interval_rows", interval->rows},
-                                      {"low", rounded(interval->low)},
-                                      {"high", rounded(interval->high)}};
-  }
-  return json;
+OrderedJson kind_json(const RunTraits& traits) {
+  const RunKind& kind = traits.kind;
+  return {{"origin", origin_of(traits.source)},
+          {"kind", kind.mixture ? "moe" : "dense"},
+          {"software", kind.software},
+          {"hardware", kind.hardware},
+          {"gpus", kind.gpus},
+          {"tokens_per_gpu", kind.tokens_per_gpu},
+          {"peak_tflops", kind.peak_tflops},
+          {"bits", kind.bits}};
 }
 
 std::string held_out_text(const std::vector<ComparedTable>& tables) {
-  std::string text = fmt::format("{:<40} {:<12} {:>5} {:>10} {:>10}\n", "held-out table", "quantity", "rows",
-                                 "coverage %", "width");
+  std::string text = fmt::format("{:<40} {:<12} {:>5} {:>5} {:>10} {:>10}\n", "table", "quantity", "rows",
+                                 "none", "coverage %", "width");
+  const std::vector<KnownRun> known = known_runs();
   for (const char* quantity : kQuantities) {
-    const std::vector<HeldOutTable> list = hold_out_tables(tables, quantity);
+    const std::vector<HeldOutTable> list = hold_out_tables(tables, known, quantity);
     for (const HeldOutTable& table : list) text += held_out_line(table, quantity);
     if (!list.empty()) text += held_out_line(together(list), quantity);
   }
   return text +
-         "coverage: rows within the 80 % interval of the other tables' similar runs; width: of published ÷ "
-         "predicted\n";
+         "coverage: rows within the 80 % interval of comparable published runs of other sources; none: rows "
+         "without enough of them; width: of published ÷ predicted\n";
 }
 
 OrderedJson held_out_json(const std::vector<ComparedTable>& tables) {
   OrderedJson json = OrderedJson::object();
+  const std::vector<KnownRun> known = known_runs();
   for (const char* quantity : kQuantities) {
-    const std::vector<HeldOutTable> list = hold_out_tables(tables, quantity);
+    const std::vector<HeldOutTable> list = hold_out_tables(tables, known, quantity);
     if (list.empty()) continue;
     const HeldOutTable all = together(list);
-    json[quantity] = {{"rows", all.rows}, {"inside", all.inside}, {"tables", OrderedJson::array()}};
+    json[quantity] = {{"rows", all.rows},
+                      {"none", all.incomparable},
+                      {"inside", all.inside},
+                      {"tables", OrderedJson::array()}};
     for (const HeldOutTable& table : list) {
-      json[quantity]["tables"].push_back(
-          {{"name", table.table}, {"rows", table.rows}, {"inside", table.inside}, {"width", table.width}});
+      json[quantity]["tables"].push_back({{"name", table.table},
+                                          {"rows", table.rows},
+                                          {"none", table.incomparable},
+                                          {"inside", table.inside},
+                                          {"width", table.width}});
     }
   }
   return json;

@@ -9,16 +9,14 @@
 
 namespace plumbline {
 
-/// {SOFTWARE: {"dense" | "mixture": {"step_s" | "peak_bytes":
-///   {"rows", "mape", "interval_rows", "low", "high"}}}},
-/// in alphabetical order: the content of results/published/errors_by_software.json. `low` and `high` are
-/// published ÷ predicted (analysis/published/error_intervals.hpp).
-OrderedJson errors_by_software(const std::vector<ComparedTable>& tables);
+/// Traits that the error of a row depends on, {"origin", "kind", "software", "hardware", "gpus",
+/// "tokens_per_gpu", "peak_tflops", "bits"}: columns of analysis/published/errors.csv.
+OrderedJson kind_json(const RunTraits& traits);
 
-/// Number of each table's rows inside the 80 % intervals that the other tables give: a table, one line each.
+/// Number of each table's rows inside the 80 % intervals of other sources' comparable runs, a line each.
 std::string held_out_text(const std::vector<ComparedTable>& tables);
-/// The same as {"step_s" | "peak_bytes": {"rows", "inside", "tables": [{"name", "rows", "inside",
-/// "width"}]}}.
+/// The same as {"step_s" | "peak_bytes": {"rows", "none", "inside", "tables": [{"name", "rows",
+/// "none", "inside", "width"}]}}.
 OrderedJson held_out_json(const std::vector<ComparedTable>& tables);
 
 /// Predicted effect of the changes that sources made between two of their runs, a line per respect; with

@@ -1,6 +1,7 @@
 #include "bench/show/views/validate_report.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -8,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "analysis/published/comparable_runs.hpp"
 #include "analysis/published/run_respects.hpp"
 #include "bench/show/views/published_errors.hpp"
 
@@ -104,7 +106,7 @@ std::string validation_text(const std::vector<ComparedTable>& tables, bool rows)
                   "mape %", "median %", "bias %", "p90 %", "worst %", "regret %");
   for (const ComparedTable& table : tables) {
     if (table.skipped.size() == 1 && table.skipped.front().row == 0) {
-      text += fmt::format("{:<40} {}\n", table.name, table.skipped.front().reason);
+      text += fmt::format("{:<40} {}\n", table.name, rows ? table.skipped.front().reason : "unreadable");
       continue;
     }
     for (const std::string& quantity : quantities_of(table)) {
@@ -124,11 +126,43 @@ std::string validation_text(const std::vector<ComparedTable>& tables, bool rows)
     for (const ComparedRow& row : table.rows) {
       text += fmt::format("  {:<56} {:<18} {:>12.5g} {:>12.5g} {:>+8.2f}\n", row.label, row.quantity,
                           row.predicted, row.published, 100 * row.error());
+      if (!row.choice.empty())
+        text += fmt::format("    not stated, predicted with {}; range: {:.5g} to {:.5g}\n", row.choice,
+                            row.low(), row.high());
     }
     for (const SkippedRow& row : table.skipped)
       text += fmt::format("  row {} skipped: {}\n", row.row, row.reason);
   }
   return text + unmodelled_text(tables);
+}
+
+std::vector<std::string> unreadable_lines(const std::vector<ComparedTable>& tables) {
+  std::vector<std::string> lines;
+  for (const ComparedTable& table : tables) {
+    std::vector<std::pair<std::string, std::vector<int>>> failures;  // with the rows that have them
+    for (const SkippedRow& row : table.skipped) {
+      if (!row.unreadable) continue;
+      const std::string place = fmt::format("{}.csv: row {}: ", table.name, row.row);
+      const std::string what = row.reason.starts_with(place) ? row.reason.substr(place.size()) : row.reason;
+      auto same = std::find_if(failures.begin(), failures.end(),
+                               [&](const auto& failure) { return failure.first == what; });
+      if (same == failures.end()) same = failures.insert(same, {what, {}});
+      if (same->second.empty() || same->second.back() != row.row) same->second.push_back(row.row);
+    }
+    for (const auto& [what, rows] : failures) {
+      constexpr std::size_t kMostNamed = 10;
+      if (rows.front() == 0) {
+        lines.push_back(what);
+        continue;
+      }
+      const std::size_t named = std::min(rows.size(), kMostNamed);
+      lines.push_back(
+          fmt::format("{}.csv: row{} {}{}: {}", table.name, rows.size() == 1 ? "" : "s",
+                      fmt::join(rows.begin(), rows.begin() + static_cast<std::ptrdiff_t>(named), ", "),
+                      rows.size() > named ? fmt::format(" and {} more", rows.size() - named) : "", what));
+    }
+  }
+  return lines;
 }
 
 std::string validation_groups_text(const std::vector<ComparedTable>& tables, const std::string& key) {
@@ -144,6 +178,7 @@ std::string validation_groups_text(const std::vector<ComparedTable>& tables, con
 }
 
 std::string validation_json(const std::vector<ComparedTable>& tables) {
+  const std::vector<KnownRun> known = known_runs();
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const ComparedTable& table : tables) {
     nlohmann::ordered_json entry;
@@ -155,13 +190,22 @@ std::string validation_json(const std::vector<ComparedTable>& tables) {
     for (const std::string& quantity : quantities) parts[quantity] = json_of(errors_of(table.rows, quantity));
     auto& comparisons = entry["comparisons"] = nlohmann::ordered_json::array();
     for (const ComparedRow& row : table.rows) {
-      comparisons.push_back({{"label", row.label},
-                             {"quantity", row.quantity},
-                             {"predicted", row.predicted},
-                             {"published", row.published},
-                             {"error", row.error()},
-                             {"source", row.traits.source},
-                             {"settings", settings_json(row.traits.settings)}});
+      nlohmann::ordered_json comparison = {{"label", row.label},
+                                           {"quantity", row.quantity},
+                                           {"predicted", row.predicted},
+                                           {"published", row.published},
+                                           {"error", row.error()},
+                                           {"source", row.traits.source},
+                                           {"settings", settings_json(row.traits.settings)}};
+      if (!row.traits.kind.software.empty()) {
+        comparison["run"] = kind_json(row.traits);
+        comparison["fits"] = row.traits.fit.fits;
+        const ComparableRuns peaks(known, row.traits.kind, "peak_bytes", origin_of(row.traits.source));
+        if (peaks.interval()) comparison["share_beyond_limit"] = peaks.share_beyond(row.traits.fit);
+      }
+      if (!row.choice.empty())
+        comparison["unstated"] = {{"choice", row.choice}, {"low", row.low()}, {"high", row.high()}};
+      comparisons.push_back(std::move(comparison));
     }
     entry["skipped"] = skipped_json(table);
     list.push_back(std::move(entry));
@@ -171,7 +215,6 @@ std::string validation_json(const std::vector<ComparedTable>& tables) {
   return nlohmann::ordered_json{{"tables", list},
                                 {"groups", groups_json(tables)},
                                 {"not_modelled", features},
-                                {"errors_by_software", errors_by_software(tables)},
                                 {"held_out", held_out_json(tables)},
                                 {"changes", changes_json(tables)}}
              .dump(2, ' ', true, nlohmann::json::error_handler_t::replace) +

@@ -11,10 +11,12 @@ namespace plumbline {
 
 /// One line per table and quantity, and how many rows were skipped; with `rows` also every row.
 std::string validation_text(const std::vector<ComparedTable>& tables, bool rows);
+/// A line per failure of unreadable rows: "runs.csv: rows 1, 4: hardware: found ...".
+std::vector<std::string> unreadable_lines(const std::vector<ComparedTable>& tables);
 /// {"tables": [{"name", "rows", "mape", "bias", "p90", "worst", "regret", "quantities", "comparisons",
 ///   "skipped": [{"row", "reason"}]}],
 ///   "groups": {"hardware": [{"value", "quantity", "rows", "mape", ...}], ...},
-///   "not_modelled": {feature: rows}, "errors_by_software", "held_out", "changes" (published_errors.hpp)}
+///   "not_modelled": {feature: rows}, "held_out", "changes" (published_errors.hpp)}
 /// The figures of a table are those of its step times, or of its only quantity. The row of a whole skipped
 /// table is null.
 std::string validation_json(const std::vector<ComparedTable>& tables);

@@ -24,7 +24,7 @@ void require_room(const CheckpointOptions& options, const RunConfig& config) {
   const std::int64_t more = std::max<std::int64_t>(1, options.keep + 1 - there);
   const double wanted = static_cast<double>(one.value) * static_cast<double>(more);
   if (static_cast<double>(space.available) >= wanted) return;
-  throw InputError(fmt::format(
+  throw OutputError(fmt::format(
       "--checkpoint-dir: {}: found {} free, expected room for {} more checkpoints of {} each; name another "
       "folder, or a smaller --keep-checkpoints",
       options.folder, brief_bytes({static_cast<std::int64_t>(space.available)}), more, brief_bytes(one)));
@@ -58,8 +58,8 @@ void make_checkpoint_folder(const std::string& folder) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error)
-    throw InputError(fmt::format("--checkpoint-dir: found {}, expected a folder that can be made: {}", folder,
-                                 error.message()));
+    throw OutputError(fmt::format("--checkpoint-dir: found {}, expected a folder that can be made: {}",
+                                  folder, error.message()));
 }
 
 std::vector<std::string> choose_checkpoint(CheckpointOptions& options, std::int64_t below) {

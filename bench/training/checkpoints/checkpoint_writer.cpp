@@ -22,6 +22,8 @@ bool is_ready(const std::future<T>& future) {
   return future.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
 }
 
+/// On a thread of its own, or when its result is needed where the system makes no more threads.
+constexpr std::launch kBeside = std::launch::async | std::launch::deferred;
 constexpr ShardProgress kFailed{ShardProgress::State::failed, 0, 0};
 constexpr ShardProgress kWell{ShardProgress::State::written, 0, 0};
 
@@ -72,8 +74,7 @@ void CheckpointWriter::save(const std::vector<double>& losses) {
   }
   shard_.copy();
   if (!options_.async) return save_here(std::move(saving));
-  saving.shard =
-      std::async(std::launch::async, [this, step = saving.facts.step] { return write_shard(step); });
+  saving.shard = std::async(kBeside, [this, step = saving.facts.step] { return write_shard(step); });
   saving.stall = between(saving.began, Clock::now());
   saving_ = std::move(saving);
 }
@@ -96,7 +97,7 @@ void CheckpointWriter::settle(bool wait) {
     const std::vector<ShardProgress> shards = from_every_rank(mine);
     if (!any(shards, ShardProgress::State::writing)) {
       if (take_shards(saving_->facts, shards) && first()) {
-        auto end = std::async(std::launch::async, [this, facts = saving_->facts] { return commit(facts); });
+        auto end = std::async(kBeside, [this, facts = saving_->facts] { return commit(facts); });
         committing_ = Committing{std::move(*saving_), std::move(end)};
       }
       saving_.reset();

@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "core/base/atomic_file.hpp"
 #include "core/base/error.hpp"
 #include "core/base/json_keys.hpp"
 #include "core/base/mapped_file.hpp"
@@ -60,7 +61,7 @@ std::vector<std::string> names_in(const std::string& directory) {
 }
 
 [[noreturn]] void fail_writing(const std::string& path, int error) {
-  throw Error(fmt::format("{}: cannot be written: {}", path, std::strerror(error)));
+  throw OutputError(fmt::format("{}: cannot be written: {}", path, std::strerror(error)));
 }
 
 /// Returns once the contents of the path are on the disk.
@@ -199,14 +200,14 @@ void begin_step_folder(const std::string& directory, std::int64_t step) {
   std::error_code error;
   fs::remove_all(folder, error);
   if (!error) fs::create_directories(directory, error);
-  if (error) throw Error(fmt::format("{}: cannot be made: {}", folder, error.message()));
+  if (error) throw OutputError(fmt::format("{}: cannot be made: {}", folder, error.message()));
   OutputFolder::make(folder);  // no link in its place
 }
 
 void commit_step_folder(const std::string& directory, const CheckpointFacts& facts) {
   const std::string folder = unfinished_folder(directory, facts.step);
   const std::string whole = step_folder(directory, facts.step);
-  OutputFolder::made(folder).write("metadata.json", to_text(facts), ExitCode::rank_failed);
+  OutputFolder::made(folder).write("metadata.json", to_text(facts));
   sync_path(metadata_path(folder));
   sync_path(folder);
   std::error_code unknown;

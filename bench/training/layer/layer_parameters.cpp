@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace plumbline::training {
 namespace {
@@ -52,6 +54,7 @@ Layer::Layer(const ParameterMemory& memory, const StageEntry& stage, std::int64_
   constexpr std::array<std::string_view, 8> kAdapterRoles = {"qkv.lora_A",  "qkv.lora_B", "proj.lora_A",
                                                              "proj.lora_B", "fc1.lora_A", "fc1.lora_B",
                                                              "fc2.lora_A",  "fc2.lora_B"};
+  std::array<std::vector<std::int64_t>, 4> joined;  // of qkv, proj, fc1, fc2
   for (const Parameter& p : stage.parameters.list) {
     if (p.layer != layer) continue;
     if (p.spread) expert_unit = stage.unit_of(p);
@@ -61,7 +64,9 @@ Layer::Layer(const ParameterMemory& memory, const StageEntry& stage, std::int64_
     }
     const auto* const adapter = std::find(kAdapterRoles.begin(), kAdapterRoles.end(), p.role);
     if (adapter != kAdapterRoles.end()) {
-      adapter_places_[static_cast<std::size_t>(adapter - kAdapterRoles.begin())] = {p.offset, p.rows, p.cols};
+      const auto place = static_cast<std::size_t>(adapter - kAdapterRoles.begin());
+      adapter_places_[place] = {p.offset, p.rows, p.cols};
+      if (!p.joined.empty()) joined[place / 2] = p.joined;
       adapter_unit = stage.unit_of(p);
     }
     const auto* found = std::find(kRoles.begin(), kRoles.end(), p.role);
@@ -70,9 +75,12 @@ Layer::Layer(const ParameterMemory& memory, const StageEntry& stage, std::int64_
   }
   if (adapter_unit < 0) return;
   adapter_values_ = adapters(memory.whole(memory.values, adapter_unit));
+  auto rows = joined.begin();
   for (Adapter* each :
-       {&adapter_values_.qkv, &adapter_values_.proj, &adapter_values_.fc1, &adapter_values_.fc2})
+       {&adapter_values_.qkv, &adapter_values_.proj, &adapter_values_.fc1, &adapter_values_.fc2}) {
     each->scale = stage.parameters.adapter_scale;
+    each->joined = std::move(*rows++);
+  }
 }
 
 LayerAdapters Layer::adapters(const Matrix& unit_row) const {

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,19 +28,43 @@ Parameter& add_factor(LayoutBuilder& b, const char* of, const char* factor, std:
   return p;
 }
 
-/// One A for all tensors that make up the layer; each file tensor has it.
+/// A linear layer of the checkpoint, and the local rows that are its.
+struct JoinedLayer {
+  std::string tensor;
+  std::int64_t rows = 0;
+};
+
+std::vector<JoinedLayer> layers_of(const std::vector<Slice>& weights) {
+  std::vector<JoinedLayer> layers;
+  for (const Slice& weight : weights) {
+    if (layers.empty() || layers.back().tensor != weight.tensor) layers.push_back({weight.tensor});
+    layers.back().rows += weight.rows;
+  }
+  return layers;
+}
+
+/// The checkpoint's layers that are one here have one A, which is stored with each of them, or an A each, one
+/// below the other.
 void add_column_adapter(LayoutBuilder& b, const char* of, std::int64_t layer, int unit, std::int64_t width,
                         const std::vector<Slice>& weights) {
   const std::int64_t r = b.finetune.lora_rank;
-  Parameter& down = add_factor(b, of, "A", layer, unit, r, b.shape.hidden);
+  const std::vector<JoinedLayer> layers = layers_of(weights);
+  const bool each = b.finetune.canonical();
+  Parameter& down = add_factor(b, of, "A", layer, unit, each ? std::ssize(layers) * r : r, b.shape.hidden);
   down.replicated = true;
-  for (const Slice& weight : weights) {
-    Slice s = whole(adapter_name(weight.tensor, "A"), down);
+  for (std::int64_t i = 0; i < std::ssize(layers); ++i) {
+    Slice s = whole(adapter_name(layers[static_cast<std::size_t>(i)].tensor, "A"), down);
     s.vector = false;
-    const auto same = [&](const Slice& other) { return other.tensor == s.tensor; };
-    if (std::none_of(down.slices.begin(), down.slices.end(), same)) down.slices.push_back(std::move(s));
+    s.tensor_rows = s.rows = r;
+    s.local_row = each ? i * r : 0;
+    down.slices.push_back(std::move(s));
   }
   Parameter& up = add_factor(b, of, "B", layer, unit, width, r);
+  if (each) {
+    for (const JoinedLayer& joined : layers) up.joined.push_back(joined.rows);
+  } else {
+    up.joined = {width};
+  }
   for (const Slice& weight : weights) {
     Slice s = adapter_slice(weight, "B");
     s.tensor_cols = s.cols = r;
@@ -57,6 +80,7 @@ void add_row_adapter(LayoutBuilder& b, const char* of, std::int64_t layer, int u
   add_factor(b, of, "A", layer, unit, r, inputs).slices = {s};
   Parameter& up = add_factor(b, of, "B", layer, unit, b.shape.hidden, r);
   up.replicated = true;
+  up.joined = {b.shape.hidden};
   up.slices = {whole(adapter_name(weight.tensor, "B"), up)};
   up.slices.front().vector = false;
 }

@@ -49,10 +49,14 @@ struct Parameter {
   bool tied_copy = false;   // the last stage's copy of the embedding, as the output layer or for modules
   bool spread = false;      // of experts that are spread over ranks
   std::vector<Slice> slices;
+  std::vector<std::int64_t> joined;  // of an adapter's B: rows for each A
 
   std::int64_t elements() const { return rows * cols; }
   std::int64_t end() const { return offset + elements(); }
 };
+
+/// True for A and B of LoRA's adapters.
+bool is_adapter(const Parameter& parameter);
 
 /// Everything a stage holds. Its matrices form units, which are sharded, gathered and reduced as a whole:
 /// embedding, positions, each layer, each MTP module, output layer, the modules' copy of the embedding. The

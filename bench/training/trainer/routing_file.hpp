@@ -26,7 +26,7 @@ class RoutingFile {
   explicit RoutingFile(std::string path) : path_(std::move(path)) {}
   /// Adds the finished step. Collective.
   void step_ended(const RankStages& stages, int step, Communicator& control);
-  /// World rank 0 writes the file. Throws InputError when the file cannot be written.
+  /// World rank 0 writes the file. Throws OutputError when the file cannot be written.
   void write() const;
 
  private:

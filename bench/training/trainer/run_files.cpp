@@ -1,10 +1,12 @@
 #include "bench/training/trainer/run_files.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
 #include "bench/training/trainer/loss_mask.hpp"
+#include "bench/training/weights/adapter_config.hpp"
 #include "bench/training/weights/checkpoint_check.hpp"
 #include "bench/training/weights/weight_files.hpp"
 #include "bench/training/weights/weights.hpp"
@@ -70,12 +72,20 @@ std::vector<std::string> check_files(const RunConfig& config) {
     if (!remark.empty()) remarks.push_back(std::move(remark));
   };
   check("weights", config.files.weights, config.model);
-  if (!config.files.lora_weights.empty()) adapter_weights(config.files.lora_weights);
+  if (!config.files.lora_weights.empty()) {
+    for (std::string& remark : check_adapter_config(config)) remarks.push_back(std::move(remark));
+    adapter_weights(config);
+  }
   if (config.distillation.teacher) {
     check("teacher_weights", config.distillation.teacher_weights, *config.distillation.teacher);
   }
   if (config.fine_tunes()) {
     const ChatData chats(config.files.data, common_vocab(config), config.batch.seq_length);
+    if (!chats.unread_keys().empty()) {
+      remarks.push_back(fmt::format("data: {}: training does not read these keys of its lines: {}",
+                                    printable(config.files.data, kLongestPath),
+                                    fmt::join(chats.unread_keys(), ", ")));
+    }
     return remarks;
   }
   const TokenSource data(config.files.data, config.model.vocab, config.batch.seq_length, config.measure.seed);

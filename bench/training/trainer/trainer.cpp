@@ -152,12 +152,16 @@ TrainingResult train(const RunConfig& config, const Schedule& schedule, Operator
   std::vector<StepMeasurement> timed;
   AttendedPairs attended(config, control);
   std::int64_t skipped_timed = 0;
+  bool any_update = false;
   for (int step = done; step < all_steps; ++step) {
     const bool saves_gradients = step + 1 == all_steps && !config.files.save_gradients.empty();
     stages.keep_gradients(saves_gradients);
     if (step == config.measure.warmup_steps) run.computing().forget();
     StepMeasurement measured = run.step(step);
-    if (step >= config.measure.warmup_steps && !std::isfinite(stages.gradient_norm())) ++skipped_timed;
+    const bool updated = std::isfinite(stages.gradient_norm());
+    if (step >= config.measure.warmup_steps && !updated) ++skipped_timed;
+    if (updated || !any_update) result.step_traffic = run.traffic();
+    any_update = any_update || updated;
     result.losses.push_back(mean_loss(control, stages.loss()));
     if (config.batch.packed_sequence) attended.add(stages.attended_pairs());
     run.check_finite(step, all_steps, result.losses.back());
@@ -208,7 +212,6 @@ TrainingResult train(const RunConfig& config, const Schedule& schedule, Operator
   result.memory = from_every_rank(
       control, MeasuredMemory{arena.at_peak(), stages.host_peak(), arena.reserved(), largest_holders(arena)});
   result.traffic = communicator.traffic();
-  result.step_traffic = run.traffic();
   return result;
 }
 

@@ -64,7 +64,7 @@ struct TrainingResult {
   std::vector<LayerLoad> expert_load;          // of MoE layers, in the last step
   std::optional<PackedAttention> attention;    // executed in all steps, with packed_sequence
   Traffic traffic;                             // of this rank, everything
-  Traffic step_traffic;                        // of this rank, the actions of the last step
+  Traffic step_traffic;                        // of this rank, the last step with an update, else the last
   std::optional<CheckpointCosts> checkpoints;  // of a run that writes or has read some; whole on world rank 0
 };
 

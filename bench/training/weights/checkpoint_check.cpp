@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <set>
 
@@ -27,18 +28,6 @@ std::string stored_name(const TensorFile& file, const std::string& name) {
   return file.find(bare) == nullptr ? name : bare;
 }
 
-/// The parameters of the whole model, as a single rank holds them.
-ParameterLayout whole_model(const ModelConfig& model) {
-  RunConfig alone;
-  alone.model = model;
-  StagePart part;
-  part.layers = model.layers;
-  part.has_embedding = part.has_output = true;
-  part.shares_embedding = model.embedding.tied;
-  part.modules = model.prediction_modules;
-  return stage_parameters(alone, part);
-}
-
 bool same_values(const StoredTensor& a, const StoredTensor& b) {
   if (a.shape != b.shape) return false;
   if (a.type == b.type) return std::memcmp(a.bytes.data(), b.bytes.data(), a.bytes.size()) == 0;
@@ -54,7 +43,40 @@ bool is_buffer(const std::string& name) {
          name.ends_with(".attn.masked_bias");
 }
 
+[[noreturn]] void refuse_value(const std::string& path, const Slice& slice, std::int64_t row,
+                               std::int64_t col, float value) {
+  throw InputError(
+      fmt::format("{}: tensor {} holds {} in row {}, column {} (as output x input), expected finite numbers",
+                  path, slice.tensor, value, row, col));
+}
+
 }  // namespace
+
+void read_slice(const StoredTensor& tensor, const std::string& path, const Slice& slice, float* out,
+                std::int64_t stride) {
+  for (std::int64_t row = 0; row < slice.rows; ++row) {
+    const std::int64_t at_row = slice.row + row;
+    for (std::int64_t col = 0; col < slice.cols; ++col) {
+      const std::int64_t at_col = slice.col + col;
+      const float value = tensor.at(slice.transposed ? at_col * slice.tensor_rows + at_row
+                                                     : at_row * slice.tensor_cols + at_col);
+      if (!std::isfinite(value)) refuse_value(path, slice, at_row, at_col, value);
+      out[row * stride + col] = value;
+    }
+  }
+}
+
+ParameterLayout whole_model(const ModelConfig& model, const FinetuneConfig& finetune) {
+  RunConfig alone;
+  alone.model = model;
+  alone.finetune = finetune;
+  StagePart part;
+  part.layers = model.layers;
+  part.has_embedding = part.has_output = true;
+  part.shares_embedding = model.embedding.tied;
+  part.modules = model.prediction_modules;
+  return stage_parameters(alone, part);
+}
 
 const StoredTensor& checkpoint_tensor(const TensorFile& file, const std::string& name,
                                       const std::vector<std::int64_t>& shape) {

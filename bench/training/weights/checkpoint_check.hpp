@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "bench/training/parameters/parameters.hpp"
+#include "core/config/finetune_config.hpp"
 #include "core/config/model_config.hpp"
 #include "core/files/safetensors.hpp"
 
@@ -13,6 +15,14 @@ namespace plumbline::training {
 /// missing, another shape, whole numbers.
 const StoredTensor& checkpoint_tensor(const TensorFile& file, const std::string& name,
                                       const std::vector<std::int64_t>& shape);
+
+/// Elements of the slice into `out`, rows `stride` apart. Throws InputError when one is not finite; `path`
+/// names the file.
+void read_slice(const StoredTensor& tensor, const std::string& path, const Slice& slice, float* out,
+                std::int64_t stride);
+
+/// The parameters of the whole model with its adapters, as a single rank holds them.
+ParameterLayout whole_model(const ModelConfig& model, const FinetuneConfig& finetune = {});
 
 /// Throws as checkpoint_tensor for every tensor of the model, and when embeddings are tied but the
 /// checkpoint's lm_head differs from its embedding. Returns the names of unused tensors, without buffers that

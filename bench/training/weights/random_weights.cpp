@@ -7,12 +7,12 @@
 #include <cmath>
 #include <cstddef>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "bench/training/weights/weights.hpp"
 #include "core/base/hash.hpp"
+#include "core/base/run_parallel.hpp"
 #include "core/run/processors.hpp"
 
 namespace plumbline::training {
@@ -80,22 +80,19 @@ SliceReader random_weights(std::uint64_t seed, double std_dev, int threads) {
         const std::int64_t parts =
             std::clamp<std::int64_t>(slice.rows * slice.cols / kElementsPerThread, 1,
                                      std::max<std::int64_t>(1, std::min(most, slice.rows)));
-        const auto fill = [&](std::int64_t part) {
+        const auto fill = [&](std::size_t index) {
+          const auto part = static_cast<std::int64_t>(index);
           fill_rows(seed, scale, parameter, slice, out, stride, slice.rows * part / parts,
                     slice.rows * (part + 1) / parts);
         };
-        std::vector<std::jthread> others;
-        others.reserve(static_cast<std::size_t>(parts - 1));
-        for (std::int64_t part = 1; part < parts; ++part) others.emplace_back(fill, part);
-        fill(0);
+        run_parallel(static_cast<std::size_t>(parts), fill);
       };
 }
 
 SliceReader with_adapters(SliceReader base, SliceReader adapters) {
   return [base = std::move(base), adapters = std::move(adapters)](
              const Parameter& parameter, const Slice& slice, float* out, std::int64_t stride) {
-    const bool of_adapter = parameter.role.find(".lora_") != std::string::npos;
-    (of_adapter ? adapters : base)(parameter, slice, out, stride);
+    (is_adapter(parameter) ? adapters : base)(parameter, slice, out, stride);
   };
 }
 

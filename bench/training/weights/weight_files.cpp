@@ -17,6 +17,7 @@
 #include "bench/convert/companions.hpp"
 #include "bench/convert/whole_tensors.hpp"
 #include "bench/training/parameters/rank_parameters.hpp"
+#include "bench/training/weights/adapter_config.hpp"
 #include "bench/training/weights/adapter_merge.hpp"
 #include "bench/training/weights/checkpoint_check.hpp"
 #include "bench/training/weights/weights.hpp"
@@ -33,27 +34,6 @@ namespace plumbline::training {
 namespace {
 
 constexpr std::size_t kMostConfigBytes = std::size_t{1} << 20;
-
-[[noreturn]] void refuse_value(const std::string& path, const Slice& slice, std::int64_t row,
-                               std::int64_t col, float value) {
-  throw InputError(
-      fmt::format("{}: tensor {} holds {} in row {}, column {} (as output x input), expected finite numbers",
-                  path, slice.tensor, value, row, col));
-}
-
-void read_slice(const StoredTensor& tensor, const std::string& path, const Slice& slice, float* out,
-                std::int64_t stride) {
-  for (std::int64_t row = 0; row < slice.rows; ++row) {
-    const std::int64_t at_row = slice.row + row;
-    for (std::int64_t col = 0; col < slice.cols; ++col) {
-      const std::int64_t at_col = slice.col + col;
-      const float value = tensor.at(slice.transposed ? at_col * slice.tensor_rows + at_row
-                                                     : at_row * slice.tensor_cols + at_col);
-      if (!std::isfinite(value)) refuse_value(path, slice, at_row, at_col, value);
-      out[row * stride + col] = value;
-    }
-  }
-}
 
 std::vector<TensorFileWriter::Entry> checkpoint_entries(const RunConfig& config, const StageMap& placement,
                                                         Gathered what) {
@@ -123,38 +103,6 @@ std::filesystem::path source_of(const RunConfig& config) {
   return {};
 }
 
-/// As PEFT's LoraConfig writes it.
-std::string adapter_config(const RunConfig& config) {
-  const TensorNames& names = tensor_names(config.model);
-  std::set<std::string> modules;
-  const auto add = [&](std::string_view path) {
-    if (!path.empty()) modules.insert(std::string(path.substr(path.rfind('.') + 1)));
-  };
-  add(names.attention.query);
-  if (names.attention.fused == FusedQkv::none) {
-    add(names.attention.key);
-    add(names.attention.value);
-  }
-  // PEFT compares the ends of paths: attention and MLP of GPT-2 both have a c_proj.
-  if (config.finetune.lora_targets != LoraTargets::qkv)
-    modules.insert(std::string(names.attention.projection));
-  if (config.finetune.lora_targets == LoraTargets::all) {
-    add(names.mlp.fc1);
-    if (is_gated(config.model.activation)) add(names.mlp.up);
-    modules.insert(std::string(names.mlp.fc2));
-  }
-  const nlohmann::json json = {{"peft_type", "LORA"},
-                               {"task_type", "CAUSAL_LM"},
-                               {"base_model_name_or_path", config.files.weights},
-                               {"r", config.finetune.lora_rank},
-                               {"lora_alpha", config.finetune.lora_alpha},
-                               {"lora_dropout", 0.0},
-                               {"bias", "none"},
-                               {"fan_in_fan_out", names.transposed},
-                               {"target_modules", modules}};
-  return json.dump(2) + "\n";
-}
-
 }  // namespace
 
 SavedModel saved_model(const RunConfig& config) {
@@ -180,29 +128,11 @@ SliceReader checkpoint_weights(const std::string& path, const ModelConfig& model
   };
 }
 
-SliceReader adapter_weights(const std::string& folder) {
-  const std::string path = (std::filesystem::path(folder) / "adapter_model.safetensors").string();
-  const auto file = std::make_shared<TensorFile>(path);
-  return [file](const Parameter& parameter, const Slice& slice, float* out, std::int64_t stride) {
-    const StoredTensor& tensor = checkpoint_tensor(*file, slice.tensor, checkpoint_shape(slice));
-    read_slice(tensor, file->path(), slice, out, stride);
-    const Slice& first = parameter.slices.front();
-    if (parameter.fill != Fill::uniform || first.tensor == slice.tensor) return;
-    const StoredTensor& other = checkpoint_tensor(*file, first.tensor, checkpoint_shape(first));
-    for (std::int64_t i = 0; i < tensor.elements(); ++i) {
-      if (tensor.at(i) == other.at(i)) continue;
-      throw InputError(
-          fmt::format("{}: tensor {}: found another A than in {}, expected one A for a linear layer of both",
-                      file->path(), slice.tensor, first.tensor));
-    }
-  };
-}
-
 SliceReader initial_weights(const RunConfig& config) {
   const SliceReader fresh = random_weights(config.measure.seed, config.model.init_std);
   const FilesConfig& files = config.files;
   return with_adapters(files.weights.empty() ? fresh : checkpoint_weights(files.weights, config.model),
-                       files.lora_weights.empty() ? fresh : adapter_weights(files.lora_weights));
+                       files.lora_weights.empty() ? fresh : adapter_weights(config));
 }
 
 void check_outputs(const RunConfig& config) {
@@ -228,8 +158,8 @@ void save_weights(RankStages& stages, const std::string& folder) {
     std::error_code failure;
     std::filesystem::create_directories(model, failure);
     if (failure) {
-      throw InputError(fmt::format("save_weights: found {}, expected a folder that can be made: {}", folder,
-                                   failure.message()));
+      throw OutputError(fmt::format("save_weights: found {}, expected a folder that can be made: {}", folder,
+                                    failure.message()));
     }
   }
   const std::string file = (model / "model.safetensors").string();

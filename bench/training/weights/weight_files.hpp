@@ -9,7 +9,7 @@
 
 namespace plumbline::training {
 
-/// Throws InputError when the configuration's outputs could not be written, before any work is done.
+/// Throws OutputError when the configuration's outputs could not be written, before any work is done.
 void check_outputs(const RunConfig& config);
 
 /// One file of fp32 tensors, written by world rank 0; nothing is left behind when it fails. Collective.

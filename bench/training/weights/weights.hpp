@@ -23,9 +23,10 @@ SliceReader random_weights(std::uint64_t seed, double std_dev, int threads = 0);
 
 /// Parameters of LoRA's adapters by `adapters`, others by `base`.
 SliceReader with_adapters(SliceReader base, SliceReader adapters);
-/// PEFT's adapter_model.safetensors in `folder`. Linear layers that are one here (queries, keys and values)
-/// must have the same A. Throws InputError as checkpoint_weights.
-SliceReader adapter_weights(const std::string& folder);
+/// The adapters that PEFT saved in the folder `lora_weights`. Throws InputError as checkpoint_weights and
+/// check_adapter_config, when a tensor is not used, and when linear layers that share an A here (`frozen`
+/// lora) have different ones.
+SliceReader adapter_weights(const RunConfig& config);
 /// The parameters that a run starts from: of its files, or random ones.
 SliceReader initial_weights(const RunConfig& config);
 

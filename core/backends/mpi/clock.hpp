@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/backends/mpi/mpi_header.hpp"
-#include "core/base/monotonic_clock.hpp"
+#include "core/run/monotonic_clock.hpp"
 
 namespace plumbline {
 

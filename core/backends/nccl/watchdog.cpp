@@ -11,6 +11,7 @@
 
 #include "core/base/error.hpp"
 #include "core/base/hash.hpp"
+#include "core/base/run_parallel.hpp"
 
 namespace plumbline {
 namespace {
@@ -46,7 +47,7 @@ const std::atomic<std::uint64_t>* started_in(const BoardEntry& entry, std::uint6
 
 Watchdog::Watchdog(int rank, WaitBoard& board, WatchedTransport transport, const WatchdogOptions& options)
     : rank_(rank), board_(board), transport_(std::move(transport)), options_(options) {
-  thread_ = std::thread([this] { watch(); });
+  thread_ = needed_thread([this] { watch(); });
 }
 
 Watchdog::~Watchdog() {
@@ -203,7 +204,7 @@ void Watchdog::watch() {
                        : fmt::format("rank {}: {}{}", rank_, error,
                                      operations_.empty() ? "" : "; in progress: " + stuck(waited)));
     failed_at = now;
-    aborting_ = std::thread([this] {
+    aborting_ = thread_if_possible([this] {  // without one: given up after the grace
       transport_.begins();
       transport_.abort();
     });

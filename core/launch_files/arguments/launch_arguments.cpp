@@ -144,7 +144,7 @@ void LaunchArguments::refuse(const std::string& name, const std::string& expecte
       argument == nullptr || argument->values.empty()
           ? "nothing"
           : fmt::format("\"{}\"{}", printable(fmt::format("{}", fmt::join(argument->values, " "))),
-                        argument->known ? "" : ", which the file does not set");
+                        argument->known ? "" : ", " + argument->unknown_reason);
   throw InputError(fmt::format("{}: found {}, expected {}", origin(name), found, expected));
 }
 

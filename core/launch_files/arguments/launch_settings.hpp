@@ -14,8 +14,9 @@ inline constexpr const char* kNoGpusNote = "the file does not say how many GPUs 
 struct LaunchArgument {
   std::string name;  // "--num-layers", or "training.local_batch_size"
   std::vector<std::string> values;
-  std::string place;  // "train.sh:12"
-  bool known = true;  // false: a value depends on something that the file does not say ($1)
+  std::string place;             // "train.sh:12"
+  bool known = true;             // false: a value depends on something that the file does not say ($1)
+  std::string unknown_reason{};  // "which the file does not set"
 };
 
 /// A configuration key that a launch file determines.

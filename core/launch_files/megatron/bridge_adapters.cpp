@@ -24,9 +24,16 @@ bool is_idle(const std::string& leaf, const std::string& value) {
 /// lora_targets of modules; nullptr when it has no such ones.
 const char* targets_of(const std::vector<std::string>& modules) {
   const std::set<std::string> given(modules.begin(), modules.end());
-  if (given == std::set<std::string>{"linear_qkv"}) return "qkv";
-  if (given == std::set<std::string>{"linear_qkv", "linear_proj"}) return "attention";
-  if (given == std::set<std::string>{"linear_qkv", "linear_proj", "linear_fc1", "linear_fc2"}) return "all";
+  using Names = std::set<std::string>;
+  if (given == Names{"linear_qkv"}) return "qkv";
+  if (given == Names{"linear_qkv", "linear_proj"}) return "attention";
+  if (given == Names{"linear_qkv", "linear_proj", "linear_fc1", "linear_fc2"}) return "all";
+  // CanonicalLoRA's.
+  if (given == Names{"linear_q", "linear_k", "linear_v"}) return "qkv";
+  if (given == Names{"linear_q", "linear_k", "linear_v", "linear_proj"}) return "attention";
+  if (given == Names{"linear_q", "linear_k", "linear_v", "linear_proj", "linear_fc1_up", "linear_fc1_gate",
+                     "linear_fc2"})
+    return "all";
   return nullptr;
 }
 
@@ -53,6 +60,10 @@ void BridgeAdapters::add(const std::string& leaf, const LaunchArgument& key, Lau
     set("frozen", "lora", key);
     set("lora_targets", "all", key);
     set("lora_rank", "32", key);
+  }
+  if (leaf == "_target_" && key.values.front().ends_with(".CanonicalLoRA")) {
+    set("frozen", "canonical_lora", key);
+    return;
   }
   const char* const targets = leaf == "target_modules" ? targets_of(key.values) : nullptr;
   if (leaf == "dim") {

@@ -1,6 +1,7 @@
 #include "core/launch_files/megatron/bridge_export.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <iterator>
@@ -12,9 +13,12 @@
 #include "core/launch_files/arguments/argument_table.hpp"
 #include "core/launch_files/arguments/export_checks.hpp"
 #include "core/launch_files/megatron/megatron_export.hpp"
+#include "core/launch_files/megatron/model/expert_layers.hpp"
 
 namespace plumbline {
 namespace {
+
+constexpr const char* kBridgeKeysName = "Megatron-Bridge's keys";
 
 struct BridgeKey {
   std::string_view flag;
@@ -31,12 +35,10 @@ constexpr BridgeKey kBridgeKeys[] = {
     {"--overlap-grad-reduce", "ddp"},
     {"--overlap-param-gather", "ddp"},
     {"--ddp-bucket-size", "ddp"},
-    {"--grad-reduce-in-bf16", "ddp"},
     {"--use-megatron-fsdp", "ddp"},
     {"--data-parallel-sharding-strategy", "ddp"},
     {"--bf16", "mixed_precision"},
     {"--fp16", "mixed_precision"},
-    {"--accumulate-allreduce-grads-in-fp32", "mixed_precision"},
     {"--loss-scale", "mixed_precision"},
     {"--initial-loss-scale", "mixed_precision"},
     {"--min-loss-scale", "mixed_precision"},
@@ -57,10 +59,26 @@ constexpr BridgeKey kBridgeKeys[] = {
     {"--overlap-moe-expert-parallel-comm", "comm_overlap"},
     {"--tokenizer-type", ""},
     {"--ckpt-format", ""},
+    // num_query_groups says it, and seq_length the learned positions.
+    {"--group-query-attention", ""},
+    {"--max-position-embeddings", ""},
+    // grad_reduce_in_fp32 of mixed_precision, which replaces that of ddp (training/mixed_precision.py).
+    {"--grad-reduce-in-bf16", ""},
+    {"--accumulate-allreduce-grads-in-fp32", ""},
 };
+/// Keys whose values are lists, of one item as well.
+constexpr std::string_view kLists[] = {"--recompute-modules", "--cuda-graph-modules",
+                                       "--hierarchical-context-parallel-sizes"};
 
 /// "--no-x" is x: false, "--x" is x: true unless there is a value.
 std::string bridge_line(const std::string& flag, const std::vector<std::string>& values) {
+  if (flag == "--squared-relu")
+    return "  activation_func:\n    _target_: megatron.core.activations.squared_relu\n    _call_: false\n";
+  if (flag == "--moe-layer-freq") {
+    std::string text = values.front();
+    std::erase(text, '"');
+    return fmt::format("  moe_layer_freq: [{}]\n", fmt::join(expert_layers({text}), ", "));
+  }
   std::string name = flag.substr(2);
   std::replace(name.begin(), name.end(), '-', '_');
   bool opposite = false;
@@ -73,17 +91,21 @@ std::string bridge_line(const std::string& flag, const std::vector<std::string>&
     opposite = other->second.opposite;
   }
   if (values.empty()) return fmt::format("  {}: {}\n", name, !opposite);
-  if (values.size() == 1) return fmt::format("  {}: {}\n", name, values.front());
-  std::string list;
-  for (const std::string& value : values) list += (list.empty() ? "" : ", ") + value;
-  return fmt::format("  {}: [{}]\n", name, list);
+  const bool is_list = std::find(std::begin(kLists), std::end(kLists), flag) != std::end(kLists);
+  if (values.size() == 1 && !is_list) return fmt::format("  {}: {}\n", name, values.front());
+  return fmt::format("  {}: [{}]\n", name, fmt::join(values, ", "));
 }
 
 }  // namespace
 
 std::string to_megatron_bridge(const RunConfig& config, const ExportNodes& nodes) {
   if (config.numerics.precision == DType::fp32)
-    refuse_export("Megatron-Bridge's keys", "precision", "fp32", "bf16 or fp16");
+    refuse_export(kBridgeKeysName, "precision", "fp32", "bf16 or fp16");
+  const ModelConfig& model = config.model;
+  if (model.position.kind == Positions::learned && model.position.max != config.batch.seq_length)
+    refuse_export(kBridgeKeysName, "seq_length",
+                  fmt::format("{} with {} learned positions", config.batch.seq_length, model.position.max),
+                  "as many as positions");
   std::map<std::string, std::string, std::less<>> sections;
   const auto add = [&](const std::string& flag, const std::vector<std::string>& values) {
     const auto* const key = std::find_if(std::begin(kBridgeKeys), std::end(kBridgeKeys),
@@ -109,6 +131,9 @@ std::string to_megatron_bridge(const RunConfig& config, const ExportNodes& nodes
     }
     add(flag, values);
   }
+  sections["model"] += "  should_pad_vocab: true\n";
+  sections["mixed_precision"] +=
+      fmt::format("  grad_reduce_in_fp32: {}\n", config.numerics.grad_dtype == GradDType::fp32);
   // Defaults of recipes are on.
   if (!config.parallel.dp.overlap_grad_reduce.value_or(true))
     sections["ddp"] += "  overlap_grad_reduce: false\n";

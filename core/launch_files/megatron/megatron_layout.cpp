@@ -141,6 +141,11 @@ void set_stages(LaunchArguments& arguments, std::int64_t ranks) {
     if (layers % ranks != 0)
       arguments.refuse("--num-layers",
                        fmt::format("a multiple of the {} ranks of --pipeline-model-parallel-size", ranks));
+    // get_num_layers_to_build (NVIDIA/Megatron-LM@2a75ac12 megatron/core/transformer/transformer_block.py).
+    if (layers / ranks % chunks != 0)
+      arguments.refuse(chunks_from, fmt::format("a divisor of the {} layers of a rank, or "
+                                                "--pipeline-model-parallel-layout",
+                                                layers / ranks));
     return;
   }
   // Ranks between the ends share the rest evenly, and every rank's chunks its layers.

@@ -1,6 +1,7 @@
 #include "core/launch_files/megatron/megatron_script.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
@@ -18,7 +19,8 @@ namespace {
 /// Flags that make a command a training command of Megatron-LM.
 constexpr std::string_view kTelling[] = {"--num-layers", "--micro-batch-size", "--tensor-model-parallel-size",
                                          "--hidden-size", "--seq-length"};
-constexpr std::size_t kMostTextWords = 100;
+constexpr std::string_view kAdvice =
+    "expected one that the script sets itself; write it, or give --megatron-args";
 
 std::string dashes(std::string name) {
   std::replace(name.begin(), name.end(), '_', '-');
@@ -27,25 +29,6 @@ std::string dashes(std::string name) {
 
 bool is_flag(const ShellWord& word) {
   return word.text.size() > 3 && word.text.starts_with("--") && word.text[2] != '-';
-}
-
-/// Words of a command; one that holds a whole command line is taken apart.
-std::vector<ShellWord> flat_words(const ShellCommand& command, const std::string& name) {
-  std::vector<ShellWord> words;
-  std::size_t texts = 0;
-  for (const ShellWord& word : command.words) {
-    const bool several = word.text.find(" --") != std::string::npos ||
-                         (word.text.starts_with("--") && word.text.find(' ') != std::string::npos);
-    if (!several || ++texts > kMostTextWords) {
-      words.push_back(word);
-      continue;
-    }
-    for (ShellWord& each : words_of_text(word, name)) {
-      if (!word.known && each.text.find('$') != std::string::npos) each.known = false;
-      words.push_back(std::move(each));
-    }
-  }
-  return words;
 }
 
 std::size_t telling_flags(const std::vector<ShellWord>& words) {
@@ -62,37 +45,66 @@ std::int64_t whole_or_zero(const std::string& text) {
                                                                                                       : 0;
 }
 
-/// Nodes and GPUs of each as torchrun, deepspeed, accelerate and Slurm name them.
+/// Nodes and GPUs of each as torchrun, deepspeed, accelerate and Slurm name them. A number that the file does
+/// not say leaves the product unknown.
 LauncherFacts facts_of(const std::vector<ShellWord>& words, const std::string& name) {
-  std::map<std::string, std::pair<std::int64_t, int>> given;
+  struct Given {
+    std::int64_t count = 0;
+    int line = 0;
+  };
+  std::map<std::string, Given> given;
+  bool open = false;  // words that are not known may hold others
   for (std::size_t i = 0; i < words.size(); ++i) {
+    open = open || (!words[i].known && words[i].splits && words[i].cause != UnknownCause::unset);
     std::string flag = dashes(words[i].text);
     std::string value = i + 1 < words.size() ? words[i + 1].text : "";
     if (const std::size_t equals = flag.find('='); equals != std::string::npos) {
       value = flag.substr(equals + 1);
       flag.resize(equals);
     }
-    if (flag.starts_with("-") && whole_or_zero(value.substr(value.rfind(':') + 1)) > 0)
+    if (flag.starts_with("-"))
       given[flag] = {whole_or_zero(value.substr(value.rfind(':') + 1)), words[i].line};
   }
   const auto one_of = [&](std::initializer_list<const char*> flags) {
     for (const char* flag : flags)
-      if (given.contains(flag)) return given[flag];
-    return std::pair<std::int64_t, int>(0, 0);
+      if (given.contains(flag)) return std::optional(given[flag]);
+    return std::optional<Given>();
   };
   const auto all = one_of({"--num-processes"});
   const auto nodes = one_of({"--nnodes", "--num-nodes", "--nodes", "-N"});
   const auto each =
       one_of({"--nproc-per-node", "--num-gpus", "--gpus-per-node", "--ntasks-per-node", "--gres"});
   LauncherFacts facts;
-  const int line = std::max({all.second, nodes.second, each.second});
-  if (all.first > 0) {
-    facts.world_size = all.first;
-  } else if (each.first > 0) {
-    facts.world_size = std::max<std::int64_t>(1, nodes.first) * each.first;
+  int line = 0;
+  for (const auto& fact : {all, nodes, each})
+    if (fact) line = std::max(line, fact->line);
+  if (all) {
+    facts.world_size = all->count;
+  } else if (each) {
+    facts.world_size = (nodes ? nodes->count : 1) * each->count;
   }
+  if (open) facts.world_size = 0;
   facts.place = fmt::format("{}:{}: GPUs that the launcher starts", name, line);
   return facts;
+}
+
+/// The word stands where an option's value is, and the option is without effect.
+bool is_idle_value(const std::vector<LaunchArgument>& found) {
+  if (found.empty() || !found.back().values.empty()) return false;
+  const ArgumentRow* const row = argument_table("megatron_flags.txt").find(found.back().name);
+  return row != nullptr && row->fate == ArgumentFate::without_effect;
+}
+
+/// The word may be an option, several or none.
+bool may_be_options(const ShellWord& word, const std::vector<LaunchArgument>& found) {
+  if (word.known || word.cause == UnknownCause::unset) return false;
+  if (word.cause == UnknownCause::left_out) return !is_idle_value(found);
+  return word.whole && (found.empty() || !found.back().values.empty());
+}
+
+[[noreturn]] void refuse_unknown(const ShellWord& word, const std::string& flag, const std::string& name) {
+  throw InputError(fmt::format("{}:{}: {}found \"{}\", {}; {}", name, word.line,
+                               flag.empty() ? "" : flag + ": ", printable(word.text), word.reason, kAdvice));
 }
 
 /// Flags with the words behind them, up to the next flag.
@@ -100,10 +112,17 @@ std::vector<LaunchArgument> flags_of(const std::vector<ShellWord>& words, const 
                                      std::vector<std::string>& notes) {
   std::vector<LaunchArgument> found;
   for (const ShellWord& word : words) {
+    if (may_be_options(word, found))
+      refuse_unknown(word, found.empty() || !found.back().values.empty() ? "" : found.back().name, name);
+    if (!word.known && word.cause != UnknownCause::unset && word.splits && word.whole)
+      notes.push_back(fmt::format("{}:{}: {} is taken as one word", name, word.line, printable(word.text)));
     if (is_flag(word)) {
       const std::size_t equals = word.text.find('=');
-      LaunchArgument argument{
-          dashes(word.text.substr(0, equals)), {}, fmt::format("{}:{}", name, word.line), word.known};
+      LaunchArgument argument{dashes(word.text.substr(0, equals)),
+                              {},
+                              fmt::format("{}:{}", name, word.line),
+                              word.known,
+                              word.reason};
       if (equals != std::string::npos) argument.values.push_back(word.text.substr(equals + 1));
       found.push_back(std::move(argument));
       continue;
@@ -121,7 +140,10 @@ std::vector<LaunchArgument> flags_of(const std::vector<ShellWord>& words, const 
     }
     if (found.empty()) continue;
     found.back().values.push_back(word.text);
-    if (!word.known) found.back().known = false;
+    if (!word.known) {
+      found.back().known = false;
+      found.back().unknown_reason = word.reason;
+    }
   }
   return found;
 }
@@ -157,48 +179,88 @@ void require_gpt(const std::vector<ShellWord>& launcher, const std::string& name
                                name, launcher.back().line, printable(program)));
 }
 
+[[noreturn]] void refuse_doubt(const ShellCommand& command, const std::string& name) {
+  throw InputError(fmt::format(
+      "{}:{}: found a training command that {}; expected one that the script runs for certain; give its "
+      "arguments with --megatron-args",
+      name, command.line, command.doubt));
+}
+
+bool prints(const ShellCommand& command) {
+  return !command.words.empty() &&
+         (command.words.front().text == "echo" || command.words.front().text == "printf");
+}
+
+/// A program whose arguments may be those of training, but are not known.
+const ShellWord* hidden_arguments(const ShellCommand& command) {
+  const auto is_program = [](const ShellWord& word) { return word.text.ends_with(".py"); };
+  if (prints(command) || std::ranges::none_of(command.words, is_program)) return nullptr;
+  for (const ShellWord& word : command.words)
+    if (!word.known && word.splits && word.cause != UnknownCause::unset) return &word;
+  return nullptr;
+}
+
+/// Arguments of a file of variables for another script to use.
+std::optional<std::vector<ShellWord>> words_of_variables(const ShellScript& script, const std::string& name) {
+  std::vector<ShellWord> all;
+  for (const ShellCommand& variable : script.variables) {
+    if (std::none_of(variable.words.begin(), variable.words.end(), is_flag)) continue;
+    if (!variable.doubt.empty()) {
+      throw InputError(fmt::format(
+          "{}:{}: found a list of arguments that {}, expected one that the script sets itself; give the "
+          "arguments with --megatron-args",
+          name, variable.line, variable.doubt));
+    }
+    all.insert(all.end(), variable.words.begin(), variable.words.end());
+  }
+  return telling_flags(all) < 2 ? std::nullopt : std::optional(std::move(all));
+}
+
 }  // namespace
 
 std::optional<FoundArguments> arguments_of_script(std::string_view text, const std::string& name,
                                                   const OtherFile& other) {
   ShellScript script = read_shell_script(text, name, other);
   FoundArguments found;
-  std::vector<std::vector<ShellWord>> training;
-  std::vector<int> lines;
+  std::vector<const ShellCommand*> training;
   const std::size_t least = name == kMegatronArguments ? 1 : 2;  // there are no other commands
-  for (const ShellCommand& command : script.commands) {
-    std::vector<ShellWord> words = flat_words(command, name);
-    const bool prints = !words.empty() && (words.front().text == "echo" || words.front().text == "printf");
-    if (prints || telling_flags(words) < least) continue;
-    training.push_back(std::move(words));
-    lines.push_back(command.line);
-  }
+  for (const ShellCommand& command : script.commands)
+    if (!prints(command) && telling_flags(command.words) >= least) training.push_back(&command);
+  for (const ShellCommand* const command : training)
+    if (!command->doubt.empty()) refuse_doubt(*command, name);
   if (training.size() > 1) {
     throw InputError(
         fmt::format("{}: found {} commands with arguments of Megatron-LM, at lines {} and {}; expected "
                     "one; give the arguments of one with --megatron-args",
-                    name, training.size(), lines[0], lines[1]));
+                    name, training.size(), training[0]->line, training[1]->line));
   }
-  std::vector<ShellWord> outside = script.job_options;
+  std::vector<ShellWord> words;
   if (training.empty()) {
-    // A file of variables for another script to use.
-    std::vector<ShellWord> all;
-    for (const ShellCommand& variable : script.variables) {
-      std::vector<ShellWord> words = flat_words(variable, name);
-      if (std::none_of(words.begin(), words.end(), is_flag)) continue;
-      all.insert(all.end(), std::make_move_iterator(words.begin()), std::make_move_iterator(words.end()));
-    }
-    if (telling_flags(all) < 2) return std::nullopt;
+    for (const ShellCommand& command : script.commands)
+      if (const ShellWord* const hidden = hidden_arguments(command)) refuse_unknown(*hidden, "", name);
+    auto all = words_of_variables(script, name);
+    if (!all) return std::nullopt;
     found.notes.push_back(
         fmt::format("{}: starts no training itself; arguments in its variables are taken", name));
-    training.push_back(std::move(all));
+    words = std::move(*all);
+  } else {
+    words = training.front()->words;
+    if (!training.front()->presumed.empty()) found.notes.push_back(training.front()->presumed);
   }
-  auto [launcher, program] = parted(std::move(training.front()));
+  auto [launcher, program] = parted(std::move(words));
   require_gpt(launcher, name);
+  std::vector<ShellWord> outside = script.job_options;
   outside.insert(outside.end(), launcher.begin(), launcher.end());
   found.launcher = facts_of(outside, name);
   found.notes.insert(found.notes.end(), script.notes.begin(), script.notes.end());
   found.arguments = flags_of(program, name, found.notes);
+  for (const LaunchArgument& argument : found.arguments) {
+    const ArgumentRow* const row = argument_table("megatron_flags.txt").find(argument.name);
+    if (argument.known || row == nullptr || row->fate != ArgumentFate::key) continue;
+    throw InputError(fmt::format("{}: {}: found \"{}\", {}; {}", argument.place, argument.name,
+                                 printable(fmt::format("{}", fmt::join(argument.values, " "))),
+                                 argument.unknown_reason, kAdvice));
+  }
   return found;
 }
 

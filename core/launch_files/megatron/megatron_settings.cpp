@@ -43,14 +43,16 @@ void set_precision(LaunchArguments& from, const MegatronDialect& dialect) {
   if (!dialect.partial || bf16 || fp16)
     from.set("precision", bf16 ? "bf16" : fp16 ? "fp16" : "fp32", fp16 ? "--fp16" : "--bf16");
   if (fp16) set_loss_scale(from);
-  const bool in_fp32 = from.on("--accumulate-allreduce-grads-in-fp32");
+  const char* const in_16_bits = "--grad-reduce-in-bf16";
+  const bool in_fp32 = from.on("--accumulate-allreduce-grads-in-fp32") ||
+                       (dialect.provider && from.has(in_16_bits) && !from.on(in_16_bits));
   const std::string main_grads = from.text("--main-grads-dtype", "fp32");
   const char* const fsdp = from.on("--use-custom-fsdp") ? "--use-custom-fsdp" : "--use-megatron-fsdp";
   check_megatron_fsdp(from, bf16, fp16);
   if (from.on(fsdp) && (bf16 || fp16)) {
     from.set("grad_dtype", "same", fsdp);  // --megatron-fsdp-main-grads-dtype auto
-  } else if (from.on("--grad-reduce-in-bf16")) {
-    from.set("grad_dtype", "same", "--grad-reduce-in-bf16");
+  } else if (from.on(in_16_bits)) {
+    from.set("grad_dtype", "same", in_16_bits);
   } else if (bf16 && !in_fp32 && main_grads != "fp32" && main_grads != "torch.float32") {
     from.set("grad_dtype", "same", "--main-grads-dtype");
   } else if (fp16 && !in_fp32) {
@@ -243,7 +245,7 @@ LaunchFile megatron_launch(const std::vector<LaunchArgument>& arguments, const L
         "are bf16, the distributed optimizer and overlap of Megatron-Bridge's recipes for {}",
         dialect.finetunes ? "fine-tuning" : "pre-training"));
   } else {
-    from.derive("model", megatron_model(from), "flags of the model's shape");
+    from.derive("model", megatron_model(from, dialect), "flags of the model's shape");
   }
   set_megatron_sharding(from, used);
   set_sizes(from, launcher, dialect.partial);

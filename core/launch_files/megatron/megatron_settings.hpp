@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "core/launch_files/arguments/launch_settings.hpp"
-#include "core/launch_files/megatron/megatron_dialect.hpp"
+#include "core/launch_files/megatron/model/megatron_dialect.hpp"
 
 namespace plumbline {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/launch_files/arguments/launch_arguments.hpp"
-#include "core/launch_files/megatron/megatron_dialect.hpp"
+#include "core/launch_files/megatron/model/megatron_dialect.hpp"
 
 namespace plumbline {
 

@@ -115,6 +115,10 @@ class MegatronKeys {
       return;
     }
     if (section == "peft" && path.size() == 2) return adapters_.add(leaf, key, file_);
+    if (path.size() == 3 && path[1] == "activation_func" && leaf == "_target_") {
+      section_ = section;
+      return add_name(path[1], std::move(key));
+    }
     const bool of_layers = path.size() == 3 && path[1] == "transformer_layer_spec";
     if (leaf == "_target_" || leaf == "_name_" || leaf == "_partial_" || leaf == "_call_" ||
         leaf == "_args_" || of_layers) {
@@ -287,7 +291,13 @@ std::optional<LaunchFile> megatron_yaml_launch(std::string_view text, const std:
     keys.add(std::move(each));
   }
   MegatronDialect dialect;
-  if (bridge) dialect = {"Megatron-Bridge", "megatron-bridge", true, false, keys.finetunes()};
+  if (bridge) {
+    dialect = {.framework = "Megatron-Bridge",
+               .software = "megatron-bridge",
+               .partial = true,
+               .provider = true,
+               .finetunes = keys.finetunes()};
+  }
   LaunchFile read = megatron_launch(keys.take(), {}, dialect);
   read.settings.insert(read.settings.end(), keys.adapters().begin(), keys.adapters().end());
   const LaunchArguments own(keys.own_keys(), argument_table("bridge_keys.txt"), read);

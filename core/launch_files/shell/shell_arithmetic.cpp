@@ -77,6 +77,7 @@ class Arithmetic {
 
   static Number whole(std::string_view text) {
     std::int64_t number{};
+    if (text.size() > 1 && text[text[0] == '-' ? 1 : 0] == '0') return std::nullopt;  // an octal number
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
     return error == std::errc() && end == text.data() + text.size() ? Number(number) : std::nullopt;
   }

@@ -4,10 +4,11 @@
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
+#include <set>
 #include <utility>
 
 #include "core/base/error.hpp"
-#include "core/launch_files/shell/shell_arithmetic.hpp"
 
 namespace plumbline {
 namespace {
@@ -15,78 +16,214 @@ namespace {
 constexpr std::size_t kMostBytes = std::size_t{1} << 22;  // of all expansions
 constexpr int kDeepestExpansion = 40;
 
-bool is_name_character(char c) {
-  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
+
+/// Variables that bash or a login sets.
+bool has_own_value(std::string_view name) {
+  static const std::set<std::string_view> kNames = {
+      "HOME",     "PATH",     "PWD",      "OLDPWD",    "SHELL",    "USER", "LOGNAME",
+      "HOSTNAME", "HOSTTYPE", "MACHTYPE", "OSTYPE",    "TERM",     "LANG", "SHLVL",
+      "IFS",      "OPTIND",   "OPTERR",   "UID",       "EUID",     "PPID", "GROUPS",
+      "DIRSTACK", "COLUMNS",  "LINES",    "SHELLOPTS", "BASHOPTS", "PS4",  "_"};
+  return kNames.contains(name) || name.starts_with("BASH");
+}
+
+/// Variables whose value changes by itself, assigned or not.
+bool changes(std::string_view name) {
+  static const std::set<std::string_view> kNames = {
+      "RANDOM",   "SRANDOM",      "SECONDS",       "LINENO",     "EPOCHSECONDS", "EPOCHREALTIME",
+      "FUNCNAME", "BASH_COMMAND", "BASH_SUBSHELL", "PIPESTATUS", "BASHPID",      "_",
+      "HISTCMD",  "BASH_SOURCE",  "BASH_LINENO",   "DIRSTACK",   "GROUPS"};
+  return kNames.contains(name);
+}
+
+/// Braces that bash would expand: {a,b} or {1..3}.
+bool has_braces(std::string_view text) {
+  int quote = 0;
+  int open = 0;
+  bool several = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '\\') {
+      ++i;
+    } else if (quote != 0) {
+      if (c == quote) quote = 0;
+    } else if (c == '\'' || c == '"') {
+      quote = c;
+    } else if (c == '$' && i + 1 < text.size() && text[i + 1] == '{') {
+      const std::size_t end = text.find('}', i);
+      if (end == std::string_view::npos) return true;
+      i = end;
+    } else if (c == '{') {
+      ++open;
+    } else if (open > 0 && (c == ',' || text.substr(i).starts_with(".."))) {
+      several = true;
+    } else if (c == '}' && several) {
+      return true;
+    }
+  }
+  return false;
 }
 
 }  // namespace
 
-std::size_t name_length(std::string_view text) {
-  std::size_t length = 0;
-  if (!text.empty() && std::isdigit(static_cast<unsigned char>(text[0])) != 0) return 0;
-  while (length < text.size() && is_name_character(text[length])) ++length;
-  return length;
+void ShellContext::count(std::size_t more) {
+  bytes += more;
+  if (bytes > kMostBytes)
+    throw InputError(fmt::format("{}: variables expand to more than {} MiB, expected a launch script", name,
+                                 kMostBytes >> 20));
+}
+
+std::string shell_taint(const ShellContext& context, int line, const std::string& what) {
+  return fmt::format("which line {} of {} may set: {}", line, context.name, what);
 }
 
 /// Expands one word; lives for that long.
 class WordExpander {
  public:
-  WordExpander(ShellVariables& variables, int line, bool split, bool test)
-      : variables_(variables), line_(line), split_(split), test_(test) {}
+  struct Mode {
+    bool split = false;
+    bool pattern = false;
+    bool assignment = false;  // a tilde behind a colon counts
+  };
+  WordExpander(ShellExpansion& in, int line, Mode mode)
+      : in_(in), state_(in.state_), context_(in.context_), line_(line), mode_(mode), word_{"", line} {}
 
-  std::vector<ShellWord> words(std::string_view text) {
-    run(text, false);
+  std::vector<ShellWord> words(std::string_view text, bool in_quotes = false) {
+    if (mode_.split && has_braces(text)) {
+      in_.taint_names(text, shell_taint(context_, line_, "words in braces are not evaluated"));
+      unknown(text, UnknownCause::outside, not_evaluated(), true);
+    } else {
+      run(text, in_quotes);
+    }
     end_word();
     return std::move(words_);
   }
 
  private:
+  std::string not_evaluated() const {
+    return fmt::format("which is not evaluated (line {} of {})", line_, context_.name);
+  }
+
   void run(std::string_view text, bool in_quotes) {
-    if (++variables_.depth_ > kDeepestExpansion)
+    if (++context_.depth > kDeepestExpansion)
       throw InputError(
-          fmt::format("{}:{}: expands too deep, expected a launch script", variables_.name_, line_));
+          fmt::format("{}:{}: expands too deep, expected a launch script", context_.name, line_));
+    const bool begins = word_.text.empty() && !open_;
     for (std::size_t at = 0; at < text.size();) {
       const char c = text[at];
-      if (c == '\\' && at + 1 < text.size()) {
+      if (c == UnknownParts::kBegin) {
+        const std::size_t length = UnknownParts::length(text.substr(at));
+        marked(text.substr(at, length), in_quotes);
+        at += length;
+      } else if (c == '\\' && at + 1 < text.size()) {
         const char next = text[at + 1];
-        if (in_quotes && std::string_view("$`\"\\").find(next) == std::string_view::npos) add(c);
-        add(next);
+        const bool kept = in_quotes && std::string_view("$`\"\\\n").find(next) == std::string_view::npos;
+        if (kept) quoted(std::string_view(&c, 1));
+        if (next != '\n') quoted(std::string_view(&next, 1));
+        if (next != '\n') open_ = true;
         at += 2;
       } else if (c == '\'' && !in_quotes) {
         const std::size_t end = std::min(text.find('\'', at + 1), text.size());
-        add(text.substr(at + 1, end - at - 1));
+        quoted(text.substr(at + 1, end - at - 1));
         open_ = word_.quoted = true;
         at = end + 1;
-      } else if (c == '"' && !in_quotes) {
+      } else if (c == '"' && in_quotes) {
+        ++at;  // quotes in "${A:-"x"}"
+      } else if (c == '"') {
         const std::size_t end = closing_quote(text, at);
-        open_ = word_.quoted = true;
-        run(text.substr(at + 1, end - at - 1), true);
+        in_double_quotes(text.substr(at + 1, end - at - 1));
         at = end + 1;
       } else if (c == '`') {
-        const std::size_t end = std::min(text.find('`', at + 1), text.size() - 1);
-        unknown(text.substr(at, end - at + 1));
+        const std::size_t end = closing_backquote(text, at);
+        unknown(text.substr(at, end - at + 1), UnknownCause::outside, not_evaluated(), !in_quotes);
         at = end + 1;
       } else if (c == '$') {
         at += dollar(text.substr(at), in_quotes);
+      } else if ((c == '<' || c == '>') && !in_quotes && at + 1 < text.size() && text[at + 1] == '(') {
+        const std::size_t length = 1 + bracketed(text.substr(at + 1));
+        unknown(text.substr(at, length), UnknownCause::outside, not_evaluated(), false);
+        at += length;
+      } else if (c == '~' && !in_quotes && tilde(text, at, begins)) {
+        const std::size_t end = std::min(text.find_first_of("/:", at), text.size());
+        unknown(text.substr(at, end - at), UnknownCause::outside, not_evaluated(), false);
+        at = end;
+      } else if (in_quotes) {
+        quoted(std::string_view(&c, 1));
+        ++at;
       } else {
-        add(c);
+        literal(c);
         ++at;
       }
     }
-    --variables_.depth_;
+    --context_.depth;
   }
 
-  static std::size_t closing_quote(std::string_view text, std::size_t at) {
-    int brackets = 0;
+  bool tilde(std::string_view text, std::size_t at, bool begins) const {
+    if (mode_.pattern) return false;
+    return at == 0 ? begins : mode_.assignment && text[at - 1] == ':';
+  }
+
+  void literal(char c) {
+    if (mode_.split && in_default_ > 0 && (c == ' ' || c == '\t' || c == '\n')) return end_word();
+    if (c == '*' || c == '?') matches_files_ = true;
+    if (c == '[') bracket_ = true;
+    if (c == ']' && bracket_) matches_files_ = true;
+    add(std::string_view(&c, 1));
+  }
+
+  /// Characters without a special meaning.
+  void quoted(std::string_view text) {
+    if (!mode_.pattern) return add(text);
+    for (const char c : text) {
+      if (std::isalnum(static_cast<unsigned char>(c)) == 0) add("\\");
+      add(std::string_view(&c, 1));
+    }
+  }
+
+  void in_double_quotes(std::string_view text) {
+    const bool was_open = open_;
+    no_items_ = false;
+    const std::size_t before = word_.text.size();
+    open_ = word_.quoted = true;
+    const std::size_t count = words_.size();
+    run(text, true);
+    // "${A[@]}" of an empty array is no word.
+    if (no_items_ && !was_open && count == words_.size() && before == word_.text.size()) {
+      open_ = false;
+      word_.quoted = before > 0;
+    }
+    no_items_ = false;
+  }
+
+  static std::size_t closing_backquote(std::string_view text, std::size_t at) {
     for (std::size_t i = at + 1; i < text.size(); ++i) {
       if (text[i] == '\\') {
         ++i;
-      } else if (text[i] == '$' && i + 1 < text.size() && (text[i + 1] == '{' || text[i + 1] == '(')) {
-        ++brackets;
+      } else if (text[i] == '`') {
+        return i;
+      }
+    }
+    return text.size() - 1;
+  }
+
+  /// Length of a quoted part, quotes included.
+  static std::size_t quoted_length(std::string_view text) {
+    if (text[0] == '\'') return std::min(text.find('\'', 1), text.size() - 1) + 1;
+    return std::min((text[0] == '`' ? closing_backquote(text, 0) : closing_quote(text, 0)) + 1, text.size());
+  }
+
+  static std::size_t closing_quote(std::string_view text, std::size_t at) {
+    for (std::size_t i = at + 1; i < text.size(); ++i) {
+      if (text[i] == '\\') {
         ++i;
-      } else if (brackets > 0 && (text[i] == '}' || text[i] == ')')) {
-        --brackets;
-      } else if (text[i] == '"' && brackets == 0) {
+      } else if (text[i] == '`') {
+        i = closing_backquote(text, i);
+      } else if (text[i] == '$' && i + 1 < text.size() && (text[i + 1] == '{' || text[i + 1] == '(')) {
+        i += bracketed(text.substr(i + 1));
+      } else if (text[i] == '"') {
         return i;
       }
     }
@@ -101,7 +238,11 @@ class WordExpander {
     for (std::size_t i = 0; i < text.size(); ++i) {
       if (text[i] == '\\') {
         ++i;
-      } else if (text[i] == open) {
+      } else if (text[i] == '\'' || text[i] == '"' || text[i] == '`') {
+        i += quoted_length(text.substr(i)) - 1;
+      } else if (text[i] == '$' && i + 1 < text.size() && (text[i + 1] == '{' || text[i + 1] == '(')) {
+        i += bracketed(text.substr(i + 1));
+      } else if (text[i] == open && (open == '(' || i == 0)) {
         ++depth;
       } else if (text[i] == close && --depth == 0) {
         return i + 1;
@@ -112,181 +253,302 @@ class WordExpander {
 
   /// Expands what starts with a dollar sign; returns its length.
   std::size_t dollar(std::string_view text, bool in_quotes) {
-    if (text.size() == 1) {
-      add('$');
-      return 1;
-    }
-    const char next = text[1];
+    const char next = text.size() == 1 ? ' ' : text[1];
     if (text.starts_with("$((")) {
       const std::size_t length = 1 + bracketed(text.substr(1));
-      const std::string_view inside = text.substr(3, length > 5 ? length - 5 : 0);
-      if (const auto value = variables_.arithmetic(inside)) {
+      const std::string_view shown = text.substr(0, length);
+      const std::string inside = length > 5 ? in_.quoted(text.substr(3, length - 5), line_) : "";
+      const UnknownPart* const part = context_.unknown.of(inside);
+      const auto value = part == nullptr ? in_.arithmetic(inside, line_, std::string(shown)) : std::nullopt;
+      if (value) {
         add(fmt::format("{}", *value));
+      } else if (part != nullptr) {
+        in_.taint_set(UnknownParts::without(inside), line_, std::string(shown));
+        unknown(shown, part->cause, fmt::format("whose {} is one {}", part->text, part->reason), !in_quotes);
       } else {
-        unknown(text.substr(0, length));
+        unknown(shown, UnknownCause::outside, not_evaluated(), !in_quotes);
       }
       return length;
     }
-    if (next == '(') {
+    if (next == '(' || next == '{') {
       const std::size_t length = 1 + bracketed(text.substr(1));
-      unknown(text.substr(0, length));
+      if (next == '(') {
+        if (text.substr(0, length).find(" --") != std::string_view::npos)
+          context_.substitutions.push_back({std::string(text.substr(2, length - 3)), line_});
+        unknown(text.substr(0, length), UnknownCause::outside, not_evaluated(), !in_quotes);
+      } else {
+        parameter(text.substr(2, length > 3 ? length - 3 : 0), text.substr(0, length), in_quotes);
+      }
       return length;
     }
-    if (next == '{') {
-      const std::size_t length = 1 + bracketed(text.substr(1));
-      parameter(text.substr(2, length > 3 ? length - 3 : 0), text.substr(0, length), in_quotes);
-      return length;
+    if (next == '\'' && !in_quotes) {
+      std::size_t end = 2;
+      while (end < text.size() && text[end] != '\'') end += text[end] == '\\' ? 2 : 1;
+      const std::string_view inside = text.substr(2, std::min(end, text.size()) - 2);
+      if (inside.find('\\') == std::string_view::npos) {
+        quoted(inside);
+        open_ = word_.quoted = true;
+      } else {
+        unknown(text.substr(0, end + 1), UnknownCause::outside, not_evaluated(), false);
+      }
+      return std::min(end + 1, text.size());
     }
+    if (next == '"' && !in_quotes) return 1;  // $"text" is "text"
     const std::size_t length = name_length(text.substr(1));
-    if (length > 0) {
-      value_of(std::string(text.substr(1, length)), text.substr(0, length + 1), in_quotes, false);
-      return length + 1;
+    if (length > 0 || is_digit(next) || next == '@' || next == '*') {
+      const std::size_t size = std::max<std::size_t>(length, 1);
+      value_of(std::string(text.substr(1, size)), text.substr(0, size + 1), in_quotes, Items::first);
+      return size + 1;
     }
-    if (std::isdigit(static_cast<unsigned char>(next)) != 0 ||
-        std::string_view("@*#?$!-").find(next) != std::string_view::npos) {
-      unknown(text.substr(0, 2));
+    if (std::string_view("#?$!-").find(next) != std::string_view::npos) {
+      special(text.substr(0, 2), in_quotes);
       return 2;
     }
-    add('$');
+    quoted("$");
     return 1;
   }
 
+  void special(std::string_view whole, bool in_quotes) {
+    const ShellVariable* const arguments = state_.find(kShellArguments);
+    if (whole[1] != '#') return unknown(whole, UnknownCause::outside, not_evaluated(), !in_quotes);
+    if (arguments == nullptr)
+      return unknown(whole, UnknownCause::unset, "which the file does not set", !in_quotes);
+    if (!arguments->taint.empty())
+      return unknown(whole, UnknownCause::left_out, arguments->taint, !in_quotes);
+    add(fmt::format("{}", arguments->items.size()));
+  }
+
+  enum class Items { first, all, joined };
+
   /// ${inside}, written as `whole`.
   void parameter(std::string_view inside, std::string_view whole, bool in_quotes) {
-    const bool positional = !inside.empty() && (std::isdigit(static_cast<unsigned char>(inside[0])) != 0 ||
-                                                inside[0] == '@' || inside[0] == '*');
-    std::size_t length = positional ? 1 : name_length(inside);
-    while (positional && length < inside.size() &&
-           std::isdigit(static_cast<unsigned char>(inside[length])) != 0)
-      ++length;
-    if (length == 0) return unknown(whole);
+    std::size_t length = name_length(inside);
+    if (length == 0 && !inside.empty() && (inside[0] == '@' || inside[0] == '*')) length = 1;
+    while (length < inside.size() && name_length(inside) == 0 && is_digit(inside[length])) ++length;
+    if (inside == "#") return special("$#", in_quotes);
+    if (length == 0) return not_evaluated_parameter(inside, whole, in_quotes);
     const std::string name(inside.substr(0, length));
     std::string_view rest = inside.substr(length);
-    bool all = false;
+    Items items = Items::first;
+    std::size_t index = 0;
     if (rest.starts_with("[@]") || rest.starts_with("[*]")) {
-      all = true;
+      items = rest[1] == '@' ? Items::all : Items::joined;
       rest.remove_prefix(3);
+    } else if (rest.starts_with("[")) {
+      const std::size_t end = rest.find(']');
+      const std::string_view digits = rest.substr(1, std::min(end, rest.size()) - 1);
+      const auto [stop, error] = std::from_chars(digits.data(), digits.data() + digits.size(), index);
+      if (end + 1 != rest.size() || error != std::errc() || stop != digits.data() + digits.size())
+        return not_evaluated_parameter(inside, whole, in_quotes);
+      return value_of(name, whole, in_quotes, Items::first, index);
     }
-    if (rest.empty()) return value_of(name, whole, in_quotes, all);
+    if (rest.empty()) return value_of(name, whole, in_quotes, items);
     const bool colon = rest.starts_with(':');
     const std::string_view sign = rest.substr(colon ? 1 : 0, 1);
     const std::string_view otherwise = rest.substr(std::min<std::size_t>(rest.size(), colon ? 2 : 1));
-    const ShellVariable* const variable = positional ? nullptr : variables_.find(name);
-    const bool empty =
-        variable != nullptr &&
-        (variable->items.empty() || (variable->items.size() == 1 && variable->items[0].text.empty()));
-    const bool given = variable != nullptr && !(colon && empty);
-    if (sign == "-" || sign == "=") {
-      if (given) return value_of(name, whole, in_quotes, all);
-      if (sign == "=" && !positional)
-        variables_.variables_[name] = {{variables_.expand_whole(std::string(otherwise), line_)}, false, 0};
-      return run(otherwise, in_quotes);
-    }
-    if (sign == "?" && given) return value_of(name, whole, in_quotes, all);
-    if (sign == "+" && !positional) {
-      if (given) run(otherwise, in_quotes);
-      return;
-    }
-    unknown(whole);
-  }
-
-  void value_of(const std::string& name, std::string_view whole, bool in_quotes, bool all) {
-    const ShellVariable* const variable = variables_.find(name);
-    if (variable == nullptr) {
-      if (!test_ || std::isdigit(static_cast<unsigned char>(name[0])) != 0) unknown(whole);
-      return;
-    }
-    const std::size_t most = all ? variable->items.size() : std::min<std::size_t>(1, variable->items.size());
-    for (std::size_t i = 0; i < most; ++i) {
-      const ShellWord item = variable->items[i];
-      variables_.count(item.text.size() + 1);
-      if (i > 0 && split_) {
-        end_word();
-      } else if (i > 0) {
-        add(' ');
-      }
-      word_.line = item.line;
-      if (!item.known) word_.known = false;
-      if (in_quotes || !split_) {
-        add(item.text);
-        open_ = true;
-        if (all) word_.quoted = true;
-      } else {
-        add_split(item.text, item.known);
-      }
+    if (sign.empty() || std::string_view("-=?+").find(sign) == std::string_view::npos)
+      return not_evaluated_parameter(inside, whole, in_quotes);
+    const std::optional<bool> given = is_given(name, colon, items);
+    if (!given) return not_evaluated_parameter(inside, whole, in_quotes);
+    if (sign == "+") {
+      if (*given) default_value(otherwise, in_quotes);
+    } else if (*given || sign == "?") {
+      value_of(name, whole, in_quotes, items);
+    } else if (sign == "=") {
+      if (name_length(name) == 0) return not_evaluated_parameter(inside, whole, in_quotes);
+      in_.set(name, in_.whole(otherwise, line_));
+      value_of(name, whole, in_quotes, Items::first);
+    } else {
+      default_value(otherwise, in_quotes);
     }
   }
 
-  void add_split(std::string_view text, bool known) {
-    for (const char c : text) {
-      if (std::isspace(static_cast<unsigned char>(c)) != 0) {
-        end_word();
-        word_.known = known;
-      } else {
-        add(c);
+  void default_value(std::string_view text, bool in_quotes) {
+    if (!in_quotes) ++in_default_;
+    run(text, in_quotes);
+    if (!in_quotes) --in_default_;
+  }
+
+  /// The variable is set (and with a colon, not empty); nothing: unknown.
+  std::optional<bool> is_given(const std::string& name, bool colon, Items items) const {
+    if (changes(name)) return std::nullopt;
+    const ShellVariable* variable = state_.find(name);
+    if (name == "*") variable = state_.find(kShellArguments);
+    if (is_digit(name[0])) {
+      const ShellVariable* const arguments = state_.find(kShellArguments);
+      std::size_t index = 0;
+      std::from_chars(name.data(), name.data() + name.size(), index);
+      if (arguments == nullptr) return false;
+      if (!arguments->taint.empty() || index == 0) return std::nullopt;
+      if (index > arguments->items.size()) return false;
+      return filled(arguments->items[index - 1].text, colon);
+    }
+    if (variable == nullptr) return has_own_value(name) ? std::nullopt : std::optional(false);
+    if (!variable->taint.empty()) return std::nullopt;
+    if (variable->items.empty()) return false;
+    if (items != Items::first && variable->items.size() > 1) return true;
+    return filled(variable->items.front().text, colon);
+  }
+
+  static std::optional<bool> filled(const std::string& text, bool colon) {
+    if (!colon || !UnknownParts::without(text).empty()) return true;
+    return text.empty() ? std::optional(false) : std::nullopt;
+  }
+
+  void not_evaluated_parameter(std::string_view inside, std::string_view whole, bool in_quotes) {
+    const std::string reason = shell_taint(context_, line_, fmt::format("`{}` is not evaluated", whole));
+    if (inside.starts_with('!')) {
+      if (inside.find('=') != std::string_view::npos) state_.taint_all(reason);
+    } else if (inside.find('=') != std::string_view::npos || inside.find("++") != std::string_view::npos ||
+               inside.find("--") != std::string_view::npos) {
+      in_.taint_names(inside, reason);
+    }
+    const std::size_t from = inside.starts_with('#') ? 1 : 0;
+    const std::string name(inside.substr(from, name_length(inside.substr(from))));
+    const ShellVariable* const variable = state_.find(name);
+    if (variable != nullptr && !variable->taint.empty())
+      return unknown(whole, UnknownCause::left_out, variable->taint, !in_quotes);
+    unknown(whole, UnknownCause::outside, not_evaluated(), !in_quotes);
+  }
+
+  void value_of(const std::string& name, std::string_view whole, bool in_quotes, Items items,
+                std::size_t index = 0) {
+    const bool argument = is_digit(name[0]);
+    const bool arguments = name == "@" || name == "*";
+    if (arguments) items = name == "@" ? Items::all : Items::joined;
+    if (argument) std::from_chars(name.data(), name.data() + name.size(), index);
+    const ShellVariable* const variable =
+        state_.find(argument || arguments ? std::string_view(kShellArguments) : name);
+    if (variable == nullptr || changes(name) || (argument && index == 0)) {
+      if (has_own_value(name) || changes(name) || (argument && index == 0))
+        return unknown(whole, UnknownCause::outside, not_evaluated(), !in_quotes);
+      if (in_.condition_ && !argument && !arguments) return;
+      return unknown(whole, UnknownCause::unset, "which the file does not set", !in_quotes);
+    }
+    if (!variable->taint.empty()) return unknown(whole, UnknownCause::left_out, variable->taint, !in_quotes);
+    if (argument) --index;
+    const std::vector<ShellWord>& all = variable->items;
+    if (items == Items::first) {
+      if (index < all.size()) item(all[index], in_quotes);
+      return;
+    }
+    if (all.empty()) no_items_ = true;
+    const bool joined = !mode_.split || (in_quotes && items == Items::joined);
+    if (joined && all.size() > 1 && in_quotes && items == Items::joined && ifs_changes())
+      return unknown(whole, UnknownCause::outside, "which IFS joins", false);
+    const std::vector<ShellWord> copy = all;
+    for (std::size_t i = 0; i < copy.size(); ++i) {
+      if (i > 0 && joined) quoted(" ");
+      if (i > 0 && !joined) end_word();
+      item(copy[i], in_quotes);
+    }
+  }
+
+  bool ifs_changes() const {
+    const auto found = state_.variables.find("IFS");
+    return found != state_.variables.end() && found->second.is_set;
+  }
+
+  void item(const ShellWord& value, bool in_quotes) {
+    context_.count(value.text.size() + 1);
+    word_.line = value.line;
+    if (in_quotes || !mode_.split) {
+      open_ = true;
+      if (in_quotes) word_.quoted = true;
+      for (std::string_view text = value.text; !text.empty();) {
+        const bool part = text[0] == UnknownParts::kBegin;
+        const std::size_t size =
+            part ? UnknownParts::length(text) : std::min(text.find(UnknownParts::kBegin), text.size());
+        if (part || !in_quotes) {
+          add(text.substr(0, size));
+        } else {
+          quoted(text.substr(0, size));
+        }
+        text.remove_prefix(size);
       }
+      return;
+    }
+    if (ifs_changes() && !value.text.empty())
+      return unknown(context_.unknown.shown(value.text), UnknownCause::outside,
+                     "which a changed IFS may split", true);
+    for (std::size_t at = 0; at < value.text.size();) {
+      const char c = value.text[at];
+      if (c == UnknownParts::kBegin) {
+        const std::size_t length = UnknownParts::length(std::string_view(value.text).substr(at));
+        marked(std::string_view(value.text).substr(at, length), false);
+        at += length;
+        continue;
+      }
+      if (c == ' ' || c == '\t' || c == '\n') {
+        end_word();
+        word_.line = value.line;
+      } else {
+        literal(c);
+      }
+      ++at;
     }
   }
 
   void add(std::string_view text) {
-    variables_.count(text.size());
+    context_.count(text.size());
     word_.text += text;
     if (!text.empty()) open_ = true;
   }
-  void add(char c) { add(std::string_view(&c, 1)); }
-  void unknown(std::string_view whole) {
-    add(whole);
-    word_.known = false;
+  void marked(std::string_view mark, bool in_quotes) {
+    add(mark);
+    if (!in_quotes && mode_.split) word_.splits = true;
+  }
+  void unknown(std::string_view whole, UnknownCause cause, std::string reason, bool splits) {
+    marked(context_.unknown.mark({context_.unknown.shown(whole), cause, std::move(reason)}), !splits);
   }
 
   void end_word() {
-    if (open_) words_.push_back(word_);
-    word_ = {"", line_, true, false};
-    open_ = false;
+    // Names of files are rarely like an option or a layer pattern ([0]*1+[1]*3).
+    if (mode_.split && matches_files_ && !word_.text.starts_with("-") &&
+        word_.text.find('(') == std::string::npos) {
+      const std::string whole = context_.unknown.shown(word_.text);
+      const UnknownPart* const part = context_.unknown.of(word_.text);
+      if (part == nullptr || part->cause != UnknownCause::left_out) {
+        word_.text = context_.unknown.mark({whole, UnknownCause::outside, "which stands for names of files"});
+        word_.splits = true;
+      }
+    }
+    if (open_) words_.push_back(std::move(word_));
+    word_ = {"", line_};
+    open_ = matches_files_ = bracket_ = false;
   }
 
-  ShellVariables& variables_;
+  ShellExpansion& in_;
+  ShellState& state_;
+  ShellContext& context_;
   int line_;
-  bool split_;
-  bool test_;
+  Mode mode_;
   std::vector<ShellWord> words_;
-  ShellWord word_{"", line_, true, false};
-  bool open_ = false;  // the word has begun, though it may be empty
+  ShellWord word_;
+  bool open_ = false;           // the word has begun, though it may be empty
+  bool matches_files_ = false;  // an unquoted * or ?
+  bool bracket_ = false;
+  bool no_items_ = false;  // an empty array was expanded
+  int in_default_ = 0;
 };
 
-const ShellVariable* ShellVariables::find(const std::string& name) const {
-  const auto found = variables_.find(name);
-  return found == variables_.end() ? nullptr : &found->second;
+std::vector<ShellWord> ShellExpansion::words(const ShellToken& token) {
+  return WordExpander(*this, token.line, {true, false, false}).words(token.text);
 }
 
-void ShellVariables::count(std::size_t bytes) {
-  bytes_ += bytes;
-  if (bytes_ > kMostBytes)
-    throw InputError(fmt::format("{}: variables expand to more than {} MiB, expected a launch script", name_,
-                                 kMostBytes >> 20));
+ShellWord ShellExpansion::whole(std::string_view text, int line) {
+  std::vector<ShellWord> words = WordExpander(*this, line, {false, false, true}).words(text);
+  return words.empty() ? ShellWord{"", line} : std::move(words.front());
 }
 
-std::vector<ShellWord> ShellVariables::expand(const ShellToken& token) {
-  return WordExpander(*this, token.line, true, false).words(token.text);
+std::string ShellExpansion::pattern(std::string_view text, int line) {
+  std::vector<ShellWord> words = WordExpander(*this, line, {false, true, false}).words(text);
+  return words.empty() ? "" : std::move(words.front().text);
 }
 
-ShellWord ShellVariables::expand_whole(const std::string& text, int line) {
-  std::vector<ShellWord> words = WordExpander(*this, line, false, false).words(text);
-  return words.empty() ? ShellWord{"", line, true, true} : words.front();
-}
-
-ShellWord ShellVariables::expand_test(const std::string& text, int line) {
-  std::vector<ShellWord> words = WordExpander(*this, line, false, true).words(text);
-  return words.empty() ? ShellWord{"", line, true, true} : words.front();
-}
-
-std::optional<std::int64_t> ShellVariables::arithmetic(std::string_view text) const {
-  return shell_arithmetic(text, [this](const std::string& name) -> std::optional<std::string> {
-    const ShellVariable* const variable = find(name);
-    if (variable == nullptr || variable->items.size() != 1 || !variable->items.front().known)
-      return std::nullopt;
-    return variable->items.front().text;
-  });
+std::string ShellExpansion::quoted(std::string_view text, int line) {
+  std::vector<ShellWord> words = WordExpander(*this, line, {}).words(text, true);
+  return words.empty() ? "" : std::move(words.front().text);
 }
 
 }  // namespace plumbline

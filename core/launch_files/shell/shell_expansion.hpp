@@ -1,65 +1,75 @@
-// Variables of a shell script and the words that they expand to. What the script alone does not determine
-// stays as written and is marked.
+// Words that a script's words expand to. Parts that the script alone does not determine become marks
+// (shell_unknown.hpp).
 #pragma once
 
-#include <cstdint>
-#include <map>
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "core/launch_files/shell/shell_words.hpp"
+#include "core/launch_files/shell/shell_state.hpp"
 
 namespace plumbline {
 
-/// Length of the variable name that `text` begins with; 0: none.
-std::size_t name_length(std::string_view text);
-
-struct ShellWord {
+struct ShellSubstitution {
   std::string text;
   int line = 1;
-  bool known = true;
-  bool quoted = false;
 };
 
-struct ShellVariable {
-  std::vector<ShellWord> items;  // one, but of an array
-  bool array = false;
-  int order = 0;  // of its first assignment
+/// The same for all states of one script.
+struct ShellContext {
+  std::string name;  // of the script
+  UnknownParts unknown{};
+  std::size_t bytes = 0;  // of all expansions
+  int depth = 0;
+  std::vector<ShellSubstitution> substitutions{};  // with options in them; not run yet
+
+  /// Throws InputError when all expansions together are too long.
+  void count(std::size_t more);
 };
 
-class ShellVariables {
+class ShellExpansion {
  public:
-  explicit ShellVariables(std::string name) : name_(std::move(name)) {}
+  ShellExpansion(ShellState& state, ShellContext& context) : state_(state), context_(context) {}
 
-  /// The words that a word as written becomes; none for an empty unquoted variable. Throws InputError when
-  /// more than 1 MiB come of it.
-  std::vector<ShellWord> expand(const ShellToken& token);
+  /// Variables that are not set are empty from here on, as conditions have them.
+  ShellExpansion& for_condition() {
+    condition_ = true;
+    return *this;
+  }
+
+  /// The words that a word as written becomes; none for an empty unquoted variable.
+  std::vector<ShellWord> words(const ShellToken& token);
   /// The same as one word, without splitting: values of assignments.
-  ShellWord expand_whole(const std::string& text, int line);
-  /// Values in tests: a variable that is not set is empty.
-  ShellWord expand_test(const std::string& text, int line);
+  ShellWord whole(std::string_view text, int line);
+  /// The same as a pattern, with \ in front of quoted characters.
+  std::string pattern(std::string_view text, int line);
+  /// A text as between double quotes: arithmetic, here-documents.
+  std::string quoted(std::string_view text, int line);
 
-  /// NAME=value, NAME+=value or NAME=(...).
+  /// NAME=value, NAME+=value, NAME=(...) or NAME[...]=value.
   static bool assigns(const ShellToken& token);
-  /// Takes `token` as an assignment if it is one.
   void assign(const ShellToken& token);
-  void forget(const std::string& name) { variables_.erase(name); }
-  const std::map<std::string, ShellVariable>& all() const { return variables_; }
+  void set(const std::string& name, ShellWord value);
 
-  /// An arithmetic expression of numbers and variables; nothing if it is another.
-  std::optional<std::int64_t> arithmetic(std::string_view text) const;
+  /// Value of an arithmetic expression; nothing if it is not evaluated. Taints what it may set.
+  std::optional<std::int64_t> arithmetic(std::string_view text, int line, const std::string& shown);
+  /// Taints the names of an arithmetic expression that is not evaluated, if it sets any.
+  void taint_set(std::string_view text, int line, const std::string& shown);
+  /// Taints every name in a text that is not evaluated.
+  void taint_names(std::string_view text, const std::string& reason);
 
  private:
   friend class WordExpander;
-  const ShellVariable* find(const std::string& name) const;
-  void count(std::size_t bytes);
+  void assign_array(const std::string& name, const ShellToken& token, bool append);
 
-  std::string name_;
-  std::map<std::string, ShellVariable> variables_;
-  std::size_t bytes_ = 0;
-  int depth_ = 0;
+  ShellState& state_;
+  ShellContext& context_;
+  bool condition_ = false;
 };
+
+/// `what` at a line, as the reason of a variable that it may set.
+std::string shell_taint(const ShellContext& context, int line, const std::string& what);
 
 }  // namespace plumbline

@@ -1,33 +1,18 @@
-// The commands that a launch script would run, found without running any: assignments are followed, tests of
-// variables decided, everything else left out and named.
+// The commands that a launch script would run, found without running any. Code is evaluated as bash does; a
+// variable that other code may set is unknown from there on.
 #pragma once
 
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "core/launch_files/arguments/other_file.hpp"
-#include "core/launch_files/shell/shell_expansion.hpp"
+#include "core/launch_files/shell/shell_command.hpp"
 
 namespace plumbline {
 
-struct ShellCommand {
-  std::vector<ShellWord> words;
-  int line = 1;
-};
-
-struct ShellScript {
-  std::vector<ShellCommand> commands;
-  std::vector<ShellWord> job_options;   // of #SBATCH comments
-  std::vector<ShellCommand> variables;  // texts and arrays at the end of the script, in order of assignment
-  std::vector<std::string> notes;       // "train.sh:40: `[ -f x ]` is not decided; its branch is left out"
-};
-
-/// Files that it sources and `other` finds are read in place of that command, with its line. Throws
-/// InputError as split_shell() does, and for expansions beyond 4 MiB.
+/// Files that it sources and `other` finds are read in place of that command, with its line. Texts that
+/// another shell runs (sh -c "python train.py --lr 1") become the words of their command. Throws InputError
+/// as parse_shell() does, and for expansions beyond 4 MiB.
 ShellScript read_shell_script(std::string_view text, const std::string& name, const OtherFile& other = {});
-
-/// The words of a command that stands in one text, such as sh -c "python train.py --lr 1".
-std::vector<ShellWord> words_of_text(const ShellWord& word, const std::string& name);
 
 }  // namespace plumbline

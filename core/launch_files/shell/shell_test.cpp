@@ -1,23 +1,87 @@
 #include "core/launch_files/shell/shell_test.hpp"
 
+#include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cstdint>
+#include <optional>
+#include <span>
 
 namespace plumbline {
 namespace {
 
 constexpr int kDeepestTest = 40;
 
-std::optional<std::int64_t> test_number(const ShellWord& word) {
+std::optional<std::int64_t> test_number(const std::string& text) {
   std::int64_t number{};
-  const char* const stop = word.text.data() + word.text.size();
-  const auto [end, error] = std::from_chars(word.text.data(), stop, number);
-  return word.known && error == std::errc() && end == stop ? std::optional(number) : std::nullopt;
+  const char* const stop = text.data() + text.size();
+  const auto [end, error] = std::from_chars(text.data(), stop, number);
+  return error == std::errc() && end == stop ? std::optional(number) : std::nullopt;
 }
 
-class ShellTest {
+bool is_order(std::string_view sign) {
+  return sign == "-eq" || sign == "-ne" || sign == "-lt" || sign == "-le" || sign == "-gt" || sign == "-ge";
+}
+
+bool is_comparison(std::string_view sign) {
+  return is_order(sign) || sign == "=" || sign == "==" || sign == "!=" || sign == "=~" || sign == "<" ||
+         sign == ">" || sign == "-nt" || sign == "-ot" || sign == "-ef";
+}
+
+Truth order(const std::string& left_text, std::string_view sign, const std::string& right_text) {
+  const auto left = test_number(left_text);
+  const auto right = test_number(right_text);
+  if (!left || !right) return Truth::unknown;
+  if (sign == "-eq") return truth_of(*left == *right);
+  if (sign == "-ne") return truth_of(*left != *right);
+  if (sign == "-lt") return truth_of(*left < *right);
+  if (sign == "-le") return truth_of(*left <= *right);
+  if (sign == "-gt") return truth_of(*left > *right);
+  return truth_of(*left >= *right);
+}
+
+Truth unary(std::string_view sign, const std::string& text) {
+  if (sign != "-z" && sign != "-n") return Truth::unknown;
+  if (!UnknownParts::without(text).empty()) return truth_of(sign == "-n");
+  return UnknownParts::known(text) ? truth_of(sign == "-z") : Truth::unknown;
+}
+
+Truth filled(const std::string& text) {
+  return unary("-n", text);
+}
+
+/// Evaluates [ ] by the number of words, as POSIX has it.
+Truth bracket(std::span<const std::string> words) {
+  if (words.empty()) return Truth::no;
+  if (words.size() == 1) return filled(words[0]);
+  if (words.size() == 3 && (is_comparison(words[1]) || words[1] == "-a" || words[1] == "-o")) {
+    if (words[1] == "-a") return all_of(filled(words[0]), filled(words[2]));
+    if (words[1] == "-o") return any_of(filled(words[0]), filled(words[2]));
+    if (!UnknownParts::known(words[0]) || !UnknownParts::known(words[2])) return Truth::unknown;
+    if (is_order(words[1]) && (words[0].empty() || words[2].empty())) return Truth::no;  // an error
+    if (is_order(words[1])) return order(words[0], words[1], words[2]);
+    if (words[1] == "=" || words[1] == "==") return truth_of(words[0] == words[2]);
+    if (words[1] == "!=") return truth_of(words[0] != words[2]);
+    return Truth::unknown;
+  }
+  if (words[0] == "!" && words.size() <= 4) return not_of(bracket(words.subspan(1)));
+  if (words.size() == 2) return unary(words[0], words[1]);
+  if (words.size() <= 4) return Truth::unknown;
+  // Whole tests joined by -o, each of tests joined by -a.
+  for (const char* const joint : {"-o", "-a"}) {
+    for (std::size_t i = 2; i + 2 < words.size(); ++i) {
+      if (words[i] != joint || is_comparison(words[i - 1]) || is_comparison(words[i + 1])) continue;
+      const auto left = bracket(words.first(i));
+      const auto right = bracket(words.subspan(i + 1));
+      return joint[1] == 'o' ? any_of(left, right) : all_of(left, right);
+    }
+  }
+  return Truth::unknown;
+}
+
+class DoubleBracket {
  public:
-  explicit ShellTest(const std::vector<ShellWord>& words) : words_(words) {}
+  explicit DoubleBracket(const std::vector<TestWord>& words) : words_(words) {}
   Truth value() {
     const Truth found = any();
     return at_ == words_.size() ? found : Truth::unknown;
@@ -25,7 +89,7 @@ class ShellTest {
 
  private:
   bool take(std::string_view text) {
-    if (at_ >= words_.size() || words_[at_].text != text || words_[at_].quoted) return false;
+    if (at_ >= words_.size() || words_[at_].text != text || !words_[at_].operation) return false;
     ++at_;
     return true;
   }
@@ -33,24 +97,14 @@ class ShellTest {
   Truth any() {
     if (++depth_ > kDeepestTest) return Truth::unknown;
     Truth truth = all();
-    while (take("||") || take("-o")) {
-      const Truth more = all();
-      const bool decided = truth != Truth::unknown && more != Truth::unknown;
-      const bool yes = truth == Truth::yes || more == Truth::yes;
-      truth = yes ? Truth::yes : decided ? Truth::no : Truth::unknown;
-    }
+    while (take("||")) truth = any_of(truth, all());
     --depth_;
     return truth;
   }
 
   Truth all() {
     Truth truth = one();
-    while (take("&&") || take("-a")) {
-      const Truth more = one();
-      const bool decided = truth != Truth::unknown && more != Truth::unknown;
-      const bool no = truth == Truth::no || more == Truth::no;
-      truth = no ? Truth::no : decided ? Truth::yes : Truth::unknown;
-    }
+    while (take("&&")) truth = all_of(truth, one());
     return truth;
   }
 
@@ -67,78 +121,97 @@ class ShellTest {
     return negated ? not_of(truth) : truth;
   }
 
+  bool ends(std::size_t at) const {
+    if (at >= words_.size()) return true;
+    const TestWord& word = words_[at];
+    return word.operation && (word.text == "&&" || word.text == "||" || word.text == ")");
+  }
+
   Truth simple() {
-    if (at_ >= words_.size()) return Truth::unknown;
-    const ShellWord& first = words_[at_++];
-    const bool operation = !first.quoted && first.text.size() == 2 && first.text[0] == '-';
-    if (operation && at_ < words_.size()) {
-      const ShellWord& second = words_[at_++];
-      if (!second.known || (first.text != "-z" && first.text != "-n")) return Truth::unknown;
-      return truth_of(second.text.empty() == (first.text == "-z"));
-    }
-    if (at_ + 1 < words_.size()) {
-      const std::string& sign = words_[at_].text;
-      for (const std::string_view known :
-           {"=", "==", "!=", "-eq", "-ne", "-lt", "-le", "-gt", "-ge", "=~", "<", ">"}) {
-        if (sign == known) {
-          at_ += 2;
-          return compare(first, sign, words_[at_ - 1]);
-        }
-      }
-    }
-    if (!first.known) return Truth::unknown;
-    return truth_of(!first.text.empty());
+    if (ends(at_)) return Truth::unknown;
+    const TestWord& first = words_[at_++];
+    if (ends(at_)) return filled(first.text);
+    const TestWord& second = words_[at_++];
+    if (ends(at_))
+      return first.operation && first.text.size() == 2 ? unary(first.text, second.text) : Truth::unknown;
+    const TestWord& third = words_[at_++];
+    if (!second.operation || !ends(at_)) return Truth::unknown;
+    return compare(first, second.text, third);
   }
 
-  static Truth compare(const ShellWord& a, std::string_view sign, const ShellWord& b) {
-    if (!a.known || !b.known) return Truth::unknown;
-    if (sign == "=" || sign == "==")
-      return truth_of(b.quoted ? a.text == b.text : matches_pattern(a.text, b.text));
-    if (sign == "!=") return truth_of(b.quoted ? a.text != b.text : !matches_pattern(a.text, b.text));
-    const auto left = test_number(a);
-    const auto right = test_number(b);
-    if (!left || !right) return Truth::unknown;
-    if (sign == "-eq") return truth_of(*left == *right);
-    if (sign == "-ne") return truth_of(*left != *right);
-    if (sign == "-lt") return truth_of(*left < *right);
-    if (sign == "-le") return truth_of(*left <= *right);
-    if (sign == "-gt") return truth_of(*left > *right);
-    if (sign == "-ge") return truth_of(*left >= *right);
-    return Truth::unknown;
+  static Truth compare(const TestWord& a, std::string_view sign, const TestWord& b) {
+    if (!UnknownParts::known(a.text) || !UnknownParts::known(b.text)) return Truth::unknown;
+    if (sign == "=" || sign == "==") return matches_pattern(a.text, b.pattern);
+    if (sign == "!=") return not_of(matches_pattern(a.text, b.pattern));
+    const auto plain = [](const std::string& text) {  // 08 is an octal number here
+      return text == "0" || !text.starts_with('0');
+    };
+    if (!is_order(sign) || !plain(a.text) || !plain(b.text)) return Truth::unknown;
+    const auto number = [](const std::string& text) { return text.empty() ? std::string("0") : text; };
+    return order(number(a.text), sign, number(b.text));
   }
 
-  const std::vector<ShellWord>& words_;
+  const std::vector<TestWord>& words_;
   std::size_t at_ = 0;
   int depth_ = 0;
 };
 
 }  // namespace
 
-Truth shell_test(const std::vector<ShellWord>& words) {
-  return ShellTest(words).value();
+Truth any_of(Truth one, Truth other) {
+  if (one == Truth::yes || other == Truth::yes) return Truth::yes;
+  return one == Truth::no ? other : one;
 }
 
-bool matches_pattern(std::string_view text, std::string_view pattern) {
+Truth all_of(Truth one, Truth other) {
+  return not_of(any_of(not_of(one), not_of(other)));
+}
+
+Truth bracket_test(const std::vector<ShellWord>& words) {
+  std::vector<std::string> texts;
+  for (const ShellWord& word : words) {
+    if (word.splits) return Truth::unknown;
+    texts.push_back(word.text);
+  }
+  return texts.size() > kDeepestTest ? Truth::unknown : bracket(texts);
+}
+
+Truth double_bracket_test(const std::vector<TestWord>& words) {
+  return DoubleBracket(words).value();
+}
+
+Truth matches_pattern(std::string_view text, std::string_view pattern) {
+  const auto plain = [](unsigned char c) { return c < 0x80 && c > UnknownParts::kEnd; };
+  if (!std::ranges::all_of(text, plain) || !std::ranges::all_of(pattern, plain)) return Truth::unknown;
+  for (std::size_t i = 0; i < pattern.size(); ++i) {
+    if (pattern[i] == '\\') {
+      ++i;
+    } else if (pattern[i] == '[' || pattern[i] == '(') {
+      return Truth::unknown;
+    }
+  }
   std::size_t t = 0;
   std::size_t p = 0;
   std::size_t star = std::string_view::npos;
   std::size_t mark = 0;
   while (t < text.size()) {
-    if (p < pattern.size() && pattern[p] == '*') {
+    const bool escaped = p + 1 < pattern.size() && pattern[p] == '\\';
+    const std::size_t at = escaped ? p + 1 : p;
+    if (!escaped && p < pattern.size() && pattern[p] == '*') {
       star = p++;
       mark = t;
-    } else if (p < pattern.size() && pattern[p] == text[t]) {
-      ++p;
+    } else if (at < pattern.size() && (pattern[at] == text[t] || (!escaped && pattern[at] == '?'))) {
+      p = at + 1;
       ++t;
     } else if (star != std::string_view::npos) {
       p = star + 1;
       t = ++mark;
     } else {
-      return false;
+      return Truth::no;
     }
   }
   while (p < pattern.size() && pattern[p] == '*') ++p;
-  return p == pattern.size();
+  return truth_of(p == pattern.size());
 }
 
 }  // namespace plumbline

@@ -1,6 +1,7 @@
-// Tests of shell scripts: [ "$A" == b ].
+// Tests of shell scripts: [ "$A" = b ] and [[ $A == b* ]]. Words may hold marks of unknown parts.
 #pragma once
 
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -16,11 +17,22 @@ constexpr Truth truth_of(bool value) {
 constexpr Truth not_of(Truth truth) {
   return truth == Truth::unknown ? truth : truth_of(truth == Truth::no);
 }
+Truth any_of(Truth one, Truth other);
+Truth all_of(Truth one, Truth other);
 
-/// The truth of the words between the brackets; unknown for tests of files and of unknown values.
-Truth shell_test(const std::vector<ShellWord>& words);
+/// A word of [[ ]].
+struct TestWord {
+  std::string text;
+  std::string pattern;     // the same as a pattern, with \ in front of quoted characters
+  bool operation = false;  // without quotes and expansions
+};
 
-/// A pattern of text and *.
-bool matches_pattern(std::string_view text, std::string_view pattern);
+/// The truth of the words between [ and ]; unknown for tests of files and of unknown values.
+Truth bracket_test(const std::vector<ShellWord>& words);
+/// Evaluates [[ and ]].
+Truth double_bracket_test(const std::vector<TestWord>& words);
+
+/// A pattern of text, *, ? and \; unknown for others.
+Truth matches_pattern(std::string_view text, std::string_view pattern);
 
 }  // namespace plumbline

@@ -18,7 +18,8 @@ constexpr std::string_view kJobComment = "#SBATCH";
 
 class ShellSplitter {
  public:
-  ShellSplitter(std::string_view text, const std::string& name) : text_(text), name_(name) {}
+  ShellSplitter(std::string_view text, const std::string& name, int line)
+      : text_(text), name_(name), line_(line > 0 ? line : 1), counts_lines_(line == 0) {}
 
   ShellTokens split() {
     ShellTokens all;
@@ -34,12 +35,16 @@ class ShellSplitter {
   char here() const { return text_[at_]; }
   bool next_is(std::string_view what) const { return text_.substr(at_).starts_with(what); }
   void advance() {
-    if (here() == '\n') ++line_;
+    if (here() == '\n' && counts_lines_) ++line_;
     ++at_;
   }
   [[noreturn]] void refuse(int line, std::string_view what) const {
     throw InputError(
         fmt::format("{}:{}: found {} without its end, expected a shell script", name_, line, what));
+  }
+  [[noreturn]] void unread(int line, std::string_view what) const {
+    throw InputError(fmt::format("{}:{}: found {}, which is not read; expected a launch script without it",
+                                 name_, line, what));
   }
 
   /// Tokens up to the end, or to the closing bracket of an array.
@@ -58,7 +63,7 @@ class ShellSplitter {
       if (c == '\n') {
         found.push_back({Kind::separator, "\n", line_});
         advance();
-        skip_documents();
+        take_documents(found);
       } else if (std::isspace(static_cast<unsigned char>(c)) != 0) {
         advance();
       } else if (next_is("\\\n")) {
@@ -70,6 +75,8 @@ class ShellSplitter {
         advance();
       } else if (c == '#') {
         comment();
+      } else if (next_is("((")) {
+        arithmetic(found);
       } else if (!separator(found)) {
         word(found);
       }
@@ -93,25 +100,31 @@ class ShellSplitter {
     at_ = end;
   }
 
+  /// The command ((expression)).
+  void arithmetic(std::vector<ShellToken>& found) {
+    ShellToken token{Kind::arithmetic, "", line_};
+    advance();
+    bracket(token.text, ')', Inside::arithmetic);
+    if (done() || here() != ')') unread(token.line, "`((` that two brackets do not close together");
+    advance();
+    token.text = token.text.substr(1, token.text.size() - 2);
+    found.push_back(std::move(token));
+  }
+
   /// Takes a separator or a redirection, if one is here.
   bool separator(std::vector<ShellToken>& found) {
-    if (next_is("<<<")) {
-      found.push_back({Kind::redirection, "<<<", line_});
-      at_ += 3;
+    if (next_is("<<") && !next_is("<<<")) {
+      here_document(found);
       return true;
     }
-    if (next_is("<<")) {
-      here_document();
-      return true;
-    }
-    for (const std::string_view sign : {"&>>", "&>", ">>", ">&", "<&", ">|", ">", "<"}) {
+    for (const std::string_view sign : {"<<<", "&>>", "&>", ">>", ">&", "<&", "<>", ">|", ">", "<"}) {
       if (!next_is(sign)) continue;
       if ((sign == ">" || sign == "<") && at_ + 1 < text_.size() && text_[at_ + 1] == '(') return false;
-      found.push_back({Kind::redirection, std::string(sign), line_});
+      found.push_back({Kind::redirection, std::string(sign), line_, {}, std::exchange(descriptor_, {})});
       at_ += sign.size();
       return true;
     }
-    for (const std::string_view sign : {";;", "&&", "||", "|&", ";", "&", "|", "(", ")"}) {
+    for (const std::string_view sign : {";;&", ";;", ";&", "&&", "||", "|&", ";", "&", "|", "(", ")"}) {
       if (!next_is(sign)) continue;
       found.push_back({Kind::separator, std::string(sign), line_});
       at_ += sign.size();
@@ -120,29 +133,47 @@ class ShellSplitter {
     return false;
   }
 
-  void here_document() {
+  void here_document(std::vector<ShellToken>& found) {
+    found.push_back({Kind::redirection, "<<", line_, {}, std::exchange(descriptor_, {})});
     at_ += 2;
-    if (!done() && here() == '-') ++at_;
-    while (!done() && (here() == ' ' || here() == '\t')) ++at_;
-    std::string mark;
-    while (!done() && std::string_view(" \t\r\n;|&<>()").find(here()) == std::string_view::npos) {
-      if (here() != '\'' && here() != '"' && here() != '\\') mark += here();
+    Document document;
+    document.token = found.size() - 1;
+    if (!done() && here() == '-') {
+      document.strips_tabs = true;
       ++at_;
     }
-    if (!mark.empty()) documents_.push_back(std::move(mark));
+    while (!done() && (here() == ' ' || here() == '\t')) ++at_;
+    while (!done() && std::string_view(" \t\r\n;|&<>()").find(here()) == std::string_view::npos) {
+      const char c = here();
+      ++at_;
+      if (c == '\'' || c == '"') {
+        document.expands = false;
+        for (; !done() && here() != c; ++at_) document.mark += here();
+        if (done()) refuse(line_, "a quote");
+        ++at_;
+      } else if (c == '\\') {
+        document.expands = false;
+      } else {
+        document.mark += c;
+      }
+    }
+    documents_.push_back(std::move(document));
   }
 
-  void skip_documents() {
-    for (const std::string& mark : documents_) {
+  void take_documents(std::vector<ShellToken>& found) {
+    for (const Document& document : documents_) {
+      std::string text;
       while (!done()) {
         const std::size_t end = std::min(text_.find('\n', at_), text_.size());
         std::string_view line = text_.substr(at_, end - at_);
         at_ = std::min(end + 1, text_.size());
-        ++line_;
-        line.remove_prefix(std::min(line.find_first_not_of('\t'), line.size()));
+        if (counts_lines_) ++line_;
+        if (document.strips_tabs) line.remove_prefix(std::min(line.find_first_not_of('\t'), line.size()));
         if (line.ends_with('\r')) line.remove_suffix(1);
-        if (line == mark) break;
+        if (line == document.mark) break;
+        text.append(line) += '\n';
       }
+      if (document.expands) found[document.token].document = std::move(text);
     }
     documents_.clear();
   }
@@ -159,11 +190,15 @@ class ShellSplitter {
         --depth_;
         break;
       }
+      if ((c == '<' || c == '>') && is_descriptor(token.text)) {
+        descriptor_ = std::move(token.text);
+        return;
+      }
       if (std::string_view(" \t\r\n;&|<>()").find(c) != std::string_view::npos) {
         const bool process = (c == '<' || c == '>') && at_ + 1 < text_.size() && text_[at_ + 1] == '(';
-        if (!process || !token.text.empty()) break;
+        if (!process) break;
         take(token.text);
-        bracket(token.text, ')');
+        bracket(token.text, ')', Inside::command);
         continue;
       }
       if (next_is("\\\n")) {
@@ -173,7 +208,16 @@ class ShellSplitter {
       }
       piece(token.text);
     }
+    if (token.kind == Kind::word && token.text.empty()) return;  // a line that goes on in the next one
     found.push_back(std::move(token));
+  }
+
+  /// "2" or "{fd}" right before a redirection.
+  static bool is_descriptor(std::string_view text) {
+    if (text.size() > 2 && text.front() == '{' && text.back() == '}')
+      return name_length(text.substr(1)) == text.size() - 2;
+    return !text.empty() &&
+           std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
   }
 
   /// "NAME=" or "NAME+=".
@@ -189,6 +233,8 @@ class ShellSplitter {
     advance();
   }
 
+  enum class Inside { command, arithmetic, parameter, quoted_parameter };
+
   /// One character, or a quoted or bracketed part.
   void piece(std::string& to) {
     const int begin = line_;
@@ -197,18 +243,38 @@ class ShellSplitter {
       take(to);
       if (!done()) take(to);
     } else if (c == '\'') {
-      do take(to);
-      while (!done() && here() != '\'');
+      const bool escapes = ends_with_dollar(to);
+      do {
+        if (escapes && here() == '\\') take(to);
+        if (!done()) take(to);
+      } while (!done() && here() != '\'');
       if (done()) refuse(begin, "a quote");
       take(to);
     } else if (c == '"' || c == '`') {
       quoted(to, c);
-    } else if (next_is("$(") || next_is("${")) {
-      take(to);
-      bracket(to, here() == '(' ? ')' : '}');
-    } else {
+    } else if (!dollar(to, Inside::parameter)) {
       take(to);
     }
+  }
+
+  /// A dollar sign that no backslash precedes.
+  static bool ends_with_dollar(std::string_view text) {
+    if (!text.ends_with('$')) return false;
+    text.remove_suffix(1);
+    return (text.size() - (text.find_last_not_of('\\') + 1)) % 2 == 0;
+  }
+
+  /// $(( )), $( ) or ${ }, if it is here.
+  bool dollar(std::string& to, Inside parameter) {
+    if (!next_is("$(") && !next_is("${")) return false;
+    const bool sum = next_is("$((");
+    take(to);
+    if (here() == '{') {
+      bracket(to, '}', parameter);
+    } else {
+      bracket(to, ')', sum ? Inside::arithmetic : Inside::command);
+    }
+    return true;
   }
 
   void quoted(std::string& to, char end) {
@@ -222,12 +288,9 @@ class ShellSplitter {
       } else if (here() == '\\') {
         take(to);
         if (!done()) take(to);
-      } else if (end == '"' && (next_is("$(") || next_is("${"))) {
-        take(to);
-        bracket(to, here() == '(' ? ')' : '}');
       } else if (end == '"' && here() == '`') {
         quoted(to, '`');
-      } else {
+      } else if (end != '"' || !dollar(to, Inside::quoted_parameter)) {
         take(to);
       }
     }
@@ -236,14 +299,26 @@ class ShellSplitter {
     --depth_;
   }
 
-  void bracket(std::string& to, char end) {
+  void bracket(std::string& to, char end, Inside inside) {
     const int begin = line_;
     if (++depth_ > kDeepest) refuse(begin, "too many brackets");
     take(to);
     while (!done() && here() != end) {
+      const bool opens_word = std::string_view(" \t\n;&|(").find(to.back()) != std::string_view::npos;
       if (here() == '(' && end == ')') {
-        bracket(to, ')');
-      } else {
+        bracket(to, ')', inside);
+      } else if (inside == Inside::command && opens_word && here() == '#') {
+        while (!done() && here() != '\n') advance();
+      } else if (inside == Inside::command && opens_word && next_is("case") && at_ + 4 < text_.size() &&
+                 std::isspace(static_cast<unsigned char>(text_[at_ + 4])) != 0) {
+        unread(line_, "`case` in a command substitution");
+      } else if (inside == Inside::command && next_is("<<<")) {
+        for (int i = 0; i < 3; ++i) take(to);
+      } else if (inside == Inside::command && next_is("<<")) {
+        unread(line_, "a here-document in a command substitution");
+      } else if (inside == Inside::quoted_parameter && here() == '\'') {
+        unread(line_, "a single quote in \"${ }\"");
+      } else if (!dollar(to, inside == Inside::quoted_parameter ? inside : Inside::parameter)) {
         piece(to);
       }
     }
@@ -252,20 +327,38 @@ class ShellSplitter {
     --depth_;
   }
 
+  struct Document {
+    std::string mark;
+    std::size_t token = 0;
+    bool strips_tabs = false;
+    bool expands = true;
+  };
+
   std::string_view text_;
   const std::string& name_;
   std::size_t at_ = 0;
-  int line_ = 1;
+  int line_;
+  bool counts_lines_;
   int depth_ = 0;
   std::size_t count_ = 0;
-  std::vector<std::string> documents_;  // marks of here-documents that begin after this line
+  std::string descriptor_;           // of the redirection that follows
+  std::vector<Document> documents_;  // that begin after this line
   std::vector<ShellToken> job_options_;
 };
 
 }  // namespace
 
-ShellTokens split_shell(std::string_view text, const std::string& name) {
-  return ShellSplitter(text, name).split();
+std::size_t name_length(std::string_view text) {
+  std::size_t length = 0;
+  if (!text.empty() && std::isdigit(static_cast<unsigned char>(text[0])) != 0) return 0;
+  while (length < text.size() &&
+         (std::isalnum(static_cast<unsigned char>(text[length])) != 0 || text[length] == '_'))
+    ++length;
+  return length;
+}
+
+ShellTokens split_shell(std::string_view text, const std::string& name, int line) {
+  return ShellSplitter(text, name, line).split();
 }
 
 }  // namespace plumbline

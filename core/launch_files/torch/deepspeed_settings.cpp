@@ -99,6 +99,7 @@ void set_deepspeed_groups(LaunchArguments& from) {
 void add_deepspeed(const std::vector<LaunchArgument>& arguments, LaunchFile& file) {
   LaunchArguments from(effective(arguments, file), argument_table("deepspeed_keys.txt"), file);
   from.set("software", "deepspeed", kDeepSpeedStage);
+  from.set_default("make_vocab_size_divisible_by", "1");
   const std::int64_t stage = from.integer(kDeepSpeedStage, 0);
   if (stage > 3) from.refuse(kDeepSpeedStage, "0 to 3");
   from.set("zero_stage", fmt::format("{}", stage), kDeepSpeedStage);

@@ -139,6 +139,7 @@ void set_trainer_kernels(LaunchArguments& from) {
 void set_unsharded(LaunchArguments& from) {
   from.derive("software", "deepspeed", "models of Hugging Face in eager mode, as with DeepSpeed");
   from.derive("zero_stage", "0", "a run without DeepSpeed and FSDP");
+  from.set_default("make_vocab_size_divisible_by", "1");
   if (from.setting("precision", "fp32") == "fp32") return;
   from.set("grad_dtype", "same",
            from.has("mixed_precision") ? "mixed_precision"
@@ -153,6 +154,7 @@ void set_unsharded(LaunchArguments& from) {
 /// FSDP of PyTorch as torchtitan has it.
 void set_trainer_fsdp(LaunchArguments& from, const char* key) {
   from.set("software", "torchtitan", key);
+  from.set_default("make_vocab_size_divisible_by", "1");
   from.set("zero_stage", "3", key);
   from.file().notes.push_back("FSDP is predicted as torchtitan's, without compilation");
   if (const std::string type = from.setting("precision", "fp32"); type != "fp32") {
@@ -265,6 +267,7 @@ LaunchFile accelerate_launch(const std::vector<LaunchArgument>& arguments, const
     const char* const stage = "deepspeed_config.zero_stage";
     if (precision != "no") from.set("grad_dtype", "same", type);
     from.set("software", "deepspeed", type);
+    from.set_default("make_vocab_size_divisible_by", "1");
     from.set("zero_stage", from.text(stage, "2"), stage);
     const char* const clip = "deepspeed_config.gradient_clipping";
     if (from.has(clip)) from.set("clip_grad", from.text(clip, ""), clip);

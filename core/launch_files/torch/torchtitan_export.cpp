@@ -35,6 +35,10 @@ void check_titan(const RunConfig& config) {
   if (parallel.context > 1 && parallel.cp.comm_type != CpCommType::p2p &&
       parallel.cp.comm_type != CpCommType::all_gather)
     refuse_titan("cp_comm_type", std::string(cp_comm_type_name(parallel.cp.comm_type)), "p2p or all_gather");
+  if (config.model.mixture && parallel.folds_experts() &&
+      (parallel.expert == 1 || parallel.effective_expert_tensor() != 1))
+    refuse_titan("expert_tensor_parallel_size", fmt::format("{}", parallel.effective_expert_tensor()),
+                 "tensor_model_parallel_size, or 1 with expert_model_parallel_size above 1");
   if (parallel.ep.token_dispatcher == TokenDispatcher::allgather)
     refuse_titan("moe_token_dispatcher_type", "allgather", "alltoall or flex");
   if (numerics.precision == DType::fp16) refuse_titan("precision", "fp16", "bf16 or fp32");

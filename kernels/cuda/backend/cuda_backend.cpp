@@ -27,12 +27,20 @@ int multiprocessors_of(int device) {
   return count;
 }
 
+/// Dynamic shared memory of a block, besides the static of its reductions.
+std::size_t shared_bytes_of(int device) {
+  constexpr int kStatic = 1 << 10;
+  int bytes = 0;
+  PLUMBLINE_CUDA(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
+  return static_cast<std::size_t>(bytes - kStatic);
+}
+
 }  // namespace
 
 CudaOperators::CudaOperators(const CudaOptions& options)
     : device_(options.device),
       stream_(options.device),
-      queue_{stream_.get(), multiprocessors_of(options.device)},
+      queue_{stream_.get(), multiprocessors_of(options.device), shared_bytes_of(options.device)},
       partials_(stream_.get()),
       numbers_(stream_.get()),
       matmul_(stream_.get(), options.device, options.gemm_choice),

@@ -1,7 +1,8 @@
 // RMSNorm and LayerNorm: a block takes one row after the other. Floors, in elements per element of x: forward
 // 2 (4 for a row that is summed on the way), backward 3 (4 with a residual); the second pass over a row
 // within a kernel finds it in cache. Weight gradients: each block sums its rows in shared memory into a row
-// of partial sums, which are added up in order.
+// of partial sums, which are added up in order. Rows too wide for shared memory are summed in that row
+// itself.
 #include <type_traits>
 
 #include "kernels/cuda/device/block.cuh"
@@ -102,21 +103,29 @@ __global__ void __launch_bounds__(256)
 /// With n = (x - mean)·r (mean 0 for RMSNorm) and g = dy·w: RMSNorm dx = residual + r·(g - n·mean(g·n)),
 /// LayerNorm dx = residual + r·(g - mean(g) - n·mean(g·n)), dw = Σ dy·n, db = Σ dy. A thread owns the
 /// columns it sums: no barrier is needed between rows.
-template <class T, bool kCentered>
+template <class T, bool kCentered, bool kInShared>
 __global__ void __launch_bounds__(256)
     norm_backward_kernel(View<const T> dy, View<const T> x, const T* w, const float* mean, const float* rstd,
                          View<const T> residual, View<T> dx, std::int64_t rows, std::int64_t cols,
                          bool aligned, float* partials) {
-  // The sums of column col + i lie at col - first + i·threads of the thread's own: neighbouring threads
-  // touch neighbouring banks.
+  // In shared memory the sums of column col + i lie at col - first + i·threads of the thread's own:
+  // neighbouring threads touch neighbouring banks.
   const std::int64_t step = static_cast<std::int64_t>(block_threads()) * kChunk;
   const std::int64_t first = static_cast<std::int64_t>(thread_x()) * kChunk;
-  float* dw = reinterpret_cast<float*>(dynamic_shared()) + thread_x() - first;
-  float* db = dw + (cols + step - 1) / step * step;
-  const auto slot = [](int i) { return i * static_cast<std::int64_t>(block_threads()); };
+  float* own = partials + block_x() * (kCentered ? 2 : 1) * cols;
+  float* dw = own;
+  float* db = own + cols;
+  if constexpr (kInShared) {
+    dw = reinterpret_cast<float*>(dynamic_shared()) + thread_x() - first;
+    db = dw + (cols + step - 1) / step * step;
+  }
+  const auto slot = [](int i) {
+    return kInShared ? i * static_cast<std::int64_t>(block_threads()) : std::int64_t{i};
+  };
   for (std::int64_t col = first; col < cols; col += step) {
 #pragma unroll
     for (int i = 0; i < kChunk; ++i) {
+      if (!kInShared && col + i >= cols) continue;
       dw[col + slot(i)] = 0;
       if constexpr (kCentered) db[col + slot(i)] = 0;
     }
@@ -171,13 +180,14 @@ __global__ void __launch_bounds__(256)
       store(out + col, part, d);
     }
   }
-  float* own = partials + block_x() * (kCentered ? 2 : 1) * cols;
-  for (std::int64_t col = first; col < cols; col += step) {
+  if constexpr (kInShared) {
+    for (std::int64_t col = first; col < cols; col += step) {
 #pragma unroll
-    for (int i = 0; i < kChunk; ++i) {
-      if (col + i >= cols) continue;
-      own[col + i] = dw[col + slot(i)];
-      if constexpr (kCentered) own[cols + col + i] = db[col + slot(i)];
+      for (int i = 0; i < kChunk; ++i) {
+        if (col + i >= cols) continue;
+        own[col + i] = dw[col + slot(i)];
+        if constexpr (kCentered) own[cols + col + i] = db[col + slot(i)];
+      }
     }
   }
 }
@@ -189,15 +199,15 @@ unsigned threads_for(std::int64_t cols) {
 }
 
 template <class F>
-void with_centering(bool centered, F&& f) {
-  if (centered) return f(std::true_type());
+void with_constant(bool value, F&& f) {
+  if (value) return f(std::true_type());
   return f(std::false_type());
 }
 
 template <template <class> class Rows, class T>
 void launch_forward(const Queue& queue, const Rows<T>& x, const Matrix& w, const Matrix& b, const Matrix& y,
                     const Matrix& mean, const Matrix& rstd, double epsilon, bool aligned) {
-  with_centering(mean.data != nullptr, [&](auto centered) {
+  with_constant(mean.data != nullptr, [&](auto centered) {
     launch(queue, {.x = blocks_for(queue, y.rows, 1), .threads = threads_for(y.cols)},
            norm_forward_kernel<T, decltype(centered)::value, Rows<T>>, x, w.as<const T>(), b.as<const T>(),
            View<T>(y), mean.as<float>(), rstd.as<float>(), y.rows, y.cols, static_cast<float>(epsilon),
@@ -242,14 +252,19 @@ void norm_backward(const Queue& queue, Matrix dy, Matrix x, Matrix w, Matrix mea
   const std::int64_t width = sums * x.cols;
   const unsigned threads = threads_for(x.cols);
   const std::int64_t step = static_cast<std::int64_t>(threads) * kChunk;
-  const auto shared = static_cast<std::size_t>(sums * ((x.cols + step - 1) / step * step)) * sizeof(float);
+  const auto bytes = static_cast<std::size_t>(sums * ((x.cols + step - 1) / step * step)) * sizeof(float);
+  const bool fits = bytes <= queue.shared_bytes;
   with_element(x.dtype, [&](auto type) {
     using T = decltype(type);
-    with_centering(is_centered, [&](auto centered) {
-      launch(queue, {.x = static_cast<unsigned>(count), .threads = threads, .dynamic_shared = shared},
-             norm_backward_kernel<T, decltype(centered)::value>, View<const T>(dy), View<const T>(x),
-             w.as<const T>(), mean.as<const float>(), rstd.as<const float>(), View<const T>(residual),
-             View<T>(dx), x.rows, x.cols, all_aligned(dy, x, w, residual, dx), partials);
+    with_constant(is_centered, [&](auto centered) {
+      with_constant(fits, [&](auto in_shared) {
+        launch(queue,
+               {.x = static_cast<unsigned>(count), .threads = threads, .dynamic_shared = fits ? bytes : 0},
+               norm_backward_kernel<T, decltype(centered)::value, decltype(in_shared)::value>,
+               View<const T>(dy), View<const T>(x), w.as<const T>(), mean.as<const float>(),
+               rstd.as<const float>(), View<const T>(residual), View<T>(dx), x.rows, x.cols,
+               all_aligned(dy, x, w, residual, dx), partials);
+      });
     });
   });
   if (dw.empty()) return;  // of a frozen norm

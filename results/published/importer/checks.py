@@ -1,5 +1,7 @@
 """Checks that the figures of a row agree with each other."""
 
+import re
+
 
 def number(cells, column):
     text = cells.get(column, "")
@@ -99,6 +101,17 @@ def contradiction(cells):
                 f"{gpus / ranks:g} "
                 f"replicas make {micro * steps * gpus / ranks:g}")
     return rates_contradict(cells, gpus)
+
+
+LONG = 8192  # tokens of a sequence from which attention's FLOPs count
+
+
+def too_many_flops(cells, printed):
+    """True if FLOPs per token are twice those of the parameters that the model's name calls active."""
+    active = re.search(r"-a(\d+)b$", cells.get("model", ""))
+    if active is None or (number(cells, "seq_length") or LONG) > LONG:
+        return False
+    return printed > 12e9 * int(active.group(1))
 
 
 def rates_contradict(cells, gpus):

@@ -47,7 +47,8 @@ TITLES = {
     "community": ("Measurements that users posted", []),
     "folding": ("MoE Parallel Folding", []),
     "matched": ("Pairs of runs that differ in one switch", RECIPE),
-    "context": ("Context parallelism, measured", RECIPE),
+    "context": ("Context parallelism, measured", RECIPE[:2] + [
+        "parallelism also sequence parallelism, and from size 4 on overlapped collectives."]),
     "simumax": ("SimuMax's measurements on one node of B200", []),
 }
 

@@ -61,4 +61,4 @@ def require(cells):
             continue
         if not cells.get(column):
             return column
-    return None if cells.get("model") or cells.get("hidden_size") else "the model"
+    return None if cells.get("model") or cells.get("model_type") else "the model"

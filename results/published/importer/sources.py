@@ -2,7 +2,8 @@
 
 from . import golden
 from .bridge import MIXERS, offloaded, recipe
-from .facts import HYBRIDS, find_hardware, find_model, find_precision, megatron_core
+from .facts import find_hardware, find_model, find_precision, megatron_core
+from .graphs import mlperf_graphs
 from .parts import Unplaced, add_interleaving, is_mixture, model_of, put, year_of
 
 
@@ -38,8 +39,6 @@ def megatron_recipe(cells, row, vp):
     put(cells, "sequence_parallel", "true" if tensor > 1 else "false")
     if tensor >= 4:
         put(cells, "tp_comm_overlap", "true")
-    if not cells.get("micro_batch_size") and not cells.get("num_microbatches"):
-        cells["micro_batch_size"] = "unstated"
     add_interleaving(cells, vp)
 
 
@@ -198,7 +197,7 @@ def megascale(row):
         cells["other_flags"] = "cumulative ablation step"
     put(cells, "num_layers_per_virtual_pipeline_stage",
         2 if "VP6" in row["note"] else 1 if "VP3" in row["note"] else "")
-    cells.update(zero_stage=1, sequence_parallel="true")
+    cells.update(zero_stage=1, sequence_parallel="true", recompute_granularity="unstated")
     put(cells, "step_s", row["iter_s"])
     if row["mfu_pct"]:
         cells.update(mfu_percent=row["mfu_pct"], peak_tflops=312)
@@ -226,15 +225,6 @@ def mlperf_adapters(cells, row, year):
     narrow = "H200" in row["accelerator"] if year < 2025 else row["cp"] in ("", "1")
     if narrow:
         cells["activation_func_fp8_input_store"] = "true"
-
-
-# Files of v5.1 without "cg" in their names that read config_common_cg.sh and do not take it back.
-GRAPHED = (
-    "Dell/benchmarks/llama31_8b/implementations/nemo/config_XE9780x8B300-SXM-270GB_1x8x2xtp1pp1cp1_8b.sh",
-    "NVIDIA/benchmarks/llama31_8b/implementations/nemo/config_GB300_18x4x1xtp1pp1cp2_8b.sh",
-    "University-of-Florida/benchmarks/llama31_8b/implementations/hpg.dgxb200x8/"
-    "config_DGXB200_4x8x1xtp1pp1cp2_8b.sh",
-)
 
 
 def mlperf(row):
@@ -269,8 +259,9 @@ def mlperf(row):
     if row["asym_pp_embed_loss"] == "True":
         cells.update(account_for_embedding_in_pipeline_split="true",
                      account_for_loss_in_pipeline_split="true")
-    if row["layer_cuda_graph"] not in ("", "0", "False") or row.get("config_file") in GRAPHED:
-        cells["cuda_graph_impl"] = "transformer_engine"  # external_cuda_graph
+    if nvidia:
+        cells["cuda_graph_impl"] = mlperf_graphs(row["round"], row["benchmark"], cells,
+                                                 row["layer_cuda_graph"])
     if "lora" in row["benchmark"]:
         cells.update(frozen="lora", lora_targets="attention")
         if nvidia and cells.get("context_parallel_size", "1") not in ("", "1"):
@@ -299,11 +290,6 @@ def bridge_verified(row):
     put(cells, "tokens_per_s_per_gpu", row["tokens_per_s_per_gpu"])
     put(cells, "model_tflops_per_gpu", row["model_tflops_per_gpu"])
     put(cells, "peak_gib", row["peak_allocated_gib"])
-    if cells.get("model") == HYBRIDS[88] and cells["seq_length"] == "4096":
-        # Its TFLOP/s over its tokens/s are 169 GFLOP a token, twice those of the summaries' rows (85): it
-        # had the 8,192 tokens of its recipe, and the rate is that of another length.
-        cells["seq_length"] = "8192"
-        cells.pop("tokens_per_s_per_gpu")
     cells["label"] = row["recipe"]
     cells["source"] = f"Megatron-Bridge recipe {row['recipe']}, {row['date']}"
     return cells
@@ -321,6 +307,7 @@ def community(row):
     cells["software"] = ("megatron-core-2026" if "megatron" in name else "torchtitan-2025"
                          if "torchtitan" in name else
                          "jax")
+    cells["recompute_granularity"] = "unstated"
     if "deepep" in name:
         cells["moe_token_dispatcher_type"] = "flex"
     for column, cell in (("tokens_per_s_per_gpu", "tokens_per_s_per_gpu"),
@@ -343,11 +330,22 @@ def folding(row):
     cells = base(row, row["model"], "H100", row["precision"], 2025)
     cells["software"] = megatron_core(2025) if "MCore" in row["method"] else "megatron-fsdp"
     cells["zero_stage"] = 3 if row["method"].startswith("FSDP") else 1
+    # Megatron-Core requires it of mixtures with tensor parallelism.
+    cells["sequence_parallel"] = "true" if row["tp"] not in ("", "1") else "false"
+    cells["recompute_granularity"] = "unstated"
     put(cells, "mfu_percent", row["mfu_pct"])
     put(cells, "model_tflops_per_gpu", row["tflops_per_gpu"])
     cells["label"] = f"{row['table']} {row['model']} {row['method']}"
     cells["source"] = f"arXiv:2504.14960 {row['table']}"
     return cells
+
+
+def named_dispatcher(row):
+    """The dispatcher that a row names. Studies of other switches kept the recipes' (flex)."""
+    if "alltoall" in row["value"]:
+        return "alltoall"
+    overlap = row["variable"] == "ep_overlap" and "HybridEP" not in row["value"]
+    return "alltoall or flex" if overlap else "flex"
 
 
 def matched(row):
@@ -366,9 +364,7 @@ def matched(row):
     elif row["variable"] == "optimizer_offload_fraction":
         cells["optimizer_offload_fraction"] = row["value"]
     if is_mixture(cells):
-        # All rows of the last study, as its first two say.
-        exchange = "alltoall" in row["value"] or row["study"] == "ep_overlap_2026-05-18"
-        cells["moe_token_dispatcher_type"] = "alltoall" if exchange else "flex"
+        cells["moe_token_dispatcher_type"] = named_dispatcher(row)
     put(cells, "step_s", float(row["step_ms"]) / 1000 if row["step_ms"] else "")
     put(cells, "model_tflops_per_gpu", row["tflops_per_gpu"])
     put(cells, "peak_gb", row["peak_allocated_gb"])
@@ -386,6 +382,7 @@ def context(row):
                  2024 if "H100" in row["system"] else 2025)
     cells["software"] = "nemo-2024" if "H100" in row["system"] else megatron_core(2025)
     megatron_recipe(cells, row, "")
+    cells["recompute_granularity"] = "unstated"
     if row["unit"].startswith("TFLOP"):
         put(cells, "model_tflops_per_gpu", row["value"])
         cells["flops"] = "causal-attention"

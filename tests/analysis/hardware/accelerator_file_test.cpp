@@ -8,7 +8,7 @@
 
 #include "core/base/error.hpp"
 
-namespace plumbline {
+namespace plumbline::accelerator_file_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -87,7 +87,11 @@ TEST(AcceleratorFile, WhatCannotBeIsRefusedWithItsLine) {
       {"B200's 8-bit peak with sparsity", "1e15", "9e15",
        "mine.json:8: constants.peak_8bit: found 9e+15, twice the dense peak of b200-sxm-180gb"},
       {"8 bit with, 16 without", "1e15", "2.05e15",
-       "mine.json:8: constants.peak_8bit: found 4.1 times peak_16bit, expected 2 to 3 times"},
+       "mine.json:8: constants.peak_8bit: found 2.05e+15, which makes peak_8bit 4.1 times peak_16bit, "
+       "expected 2 to"},
+      {"8 bit slower than 16", "1e15", "4e14",
+       "mine.json:8: constants.peak_8bit: found 4e+14, which makes peak_8bit 0.8 times peak_16bit, expected "
+       "1 to"},
       {"not a number", "5e14", "\"5e14\"", "constants.peak_16bit.value"},
       {"unknown", "gemm_share_8bit", "gemm_shore",
        "mine.json:9: constants.gemm_shore: not a constant, expected one of gpus_per_node, memory_bytes"},
@@ -117,9 +121,49 @@ TEST(AcceleratorFile, WhatCannotBeIsRefusedWithItsLine) {
     }
   }
   std::string dense = kGood;
-  dense.replace(dense.find("1e15"), 4, "9e14");
+  dense.replace(dense.find("1e15"), 4, "3e15, \"dense\": true");
   dense.replace(dense.find("5e14"), 4, "1979e12, \"dense\": true");
   EXPECT_EQ(parse_accelerator(dense, "mine.json").accelerator()->constants.device.peak_16bit, 1979e12);
+}
+
+/// A peak of the file and one that is taken from `like` must be of one device. Followed advice is taken.
+TEST(AcceleratorFile, InheritedPeaksFitTheGivenOnes) {
+  struct Case {
+    const char* like;
+    const char* given;
+    const char* peak;
+    const char* missing;  // which the message asks for
+    const char* fitting;
+  };
+  constexpr Case kCases[] = {
+      {"h100-sxm-80gb", "peak_16bit", "3e15", "peak_8bit", "6e15"},
+      {"h100-sxm-80gb", "peak_16bit", "1.2e14", "peak_8bit", "2.4e14"},
+      {"h100-sxm-80gb", "peak_8bit", "7e14", "peak_16bit", "3.5e14"},
+      {"h100-sxm-80gb", "peak_8bit", "4.1e15", "peak_16bit", "2.1e15"},
+      {"mi355x", "peak_8bit", "2.6e15", "peak_4bit", "5.2e15"},
+      {"mi355x", "peak_4bit", "2e16", "peak_8bit", "7e15"},
+  };
+  for (const Case& c : kCases) {
+    SCOPED_TRACE(std::string(c.given) + " " + c.peak);
+    const auto constant = [](const std::string& name, const std::string& value) {
+      return "\"" + name + R"(": {"value": )" + value + R"(, "dense": true, "source": "its datasheet"})";
+    };
+    const auto read = [&](const std::string& constants) {
+      return parse_accelerator(
+          std::string(R"({"name": "mine", "like": ")") + c.like + R"(", "constants": {)" + constants + "}}",
+          "mine.json");
+    };
+    const std::string given = constant(c.given, c.peak);
+    try {
+      read(given);
+      ADD_FAILURE() << "accepted";
+    } catch (const InputError& error) {
+      EXPECT_THAT(error.what(), HasSubstr(c.missing));
+      EXPECT_THAT(error.what(), HasSubstr(std::string("that of ") + c.like));
+      EXPECT_THAT(error.what(), HasSubstr("as well"));
+    }
+    EXPECT_NO_THROW(read(given + ", " + constant(c.missing, c.fitting)));
+  }
 }
 
 TEST(AcceleratorFile, FactorsMayBeAboveOne) {
@@ -140,4 +184,4 @@ TEST(AcceleratorFile, EveryTruncationIsAnError) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::accelerator_file_test

@@ -7,7 +7,7 @@
 #include "analysis/hardware/profiles/profiles.hpp"
 #include "core/base/error.hpp"
 
-namespace plumbline {
+namespace plumbline::accelerator_test {
 namespace {
 
 const Machine& a100() {
@@ -100,4 +100,4 @@ TEST(Profiles, DamagedFilesAreRefused) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::accelerator_test

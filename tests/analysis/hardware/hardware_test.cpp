@@ -10,7 +10,7 @@
 #include "analysis/hardware/profile_at_speed.hpp"
 #include "core/base/error.hpp"
 
-namespace plumbline {
+namespace plumbline::hardware_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -274,4 +274,4 @@ TEST(Profile, UnknownNamesAndFiles) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::hardware_test

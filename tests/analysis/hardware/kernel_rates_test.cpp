@@ -8,7 +8,7 @@
 #include "analysis/time/accelerator_time.hpp"
 #include "core/base/error.hpp"
 
-namespace plumbline {
+namespace plumbline::kernel_rates_test {
 namespace {
 
 TEST(KernelRates, TheShapeItselfOrTheNearest) {
@@ -86,4 +86,4 @@ TEST(KernelRates, ProductsAndAttentionTakeWhatTheTableSays) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::kernel_rates_test

@@ -11,7 +11,7 @@
 #include "core/base/error.hpp"
 #include "tests/analysis/sample_configs.hpp"
 
-namespace plumbline {
+namespace plumbline::action_memory_test {
 namespace {
 
 std::int64_t at(const MemoryBreakdown& memory, Category category) {
@@ -293,4 +293,4 @@ TEST(ActionMemory, RefusesActionsWithoutADescription) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::action_memory_test

@@ -11,7 +11,7 @@
 #include "analysis/predict/predict.hpp"
 #include "tests/analysis/sample_configs.hpp"
 
-namespace plumbline {
+namespace plumbline::device_memory_test {
 namespace {
 
 /// Every part another power of ten, so that a sum tells how often each was counted.
@@ -243,4 +243,4 @@ TEST(DeviceMemory, AProfileKeepsIt) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::device_memory_test

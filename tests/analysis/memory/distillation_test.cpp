@@ -12,7 +12,7 @@
 #include "schedules/passes.hpp"
 #include "tests/analysis/sample_configs.hpp"
 
-namespace plumbline {
+namespace plumbline::distillation_test {
 namespace {
 
 using enum ActionType;
@@ -258,4 +258,4 @@ TEST(DistillationTime, FillingBubblesIsAtLeastAsFastAsEveryOther) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::distillation_test

@@ -14,7 +14,7 @@
 #include "analysis/step/stage_shapes.hpp"
 #include "tests/analysis/sample_configs.hpp"
 
-namespace plumbline {
+namespace plumbline::first_principles_test {
 namespace {
 
 constexpr double kGibibyte = 0x1p30;
@@ -244,4 +244,4 @@ TEST(ActivationFormula, ModernLayerIsWhatTheMemoryModelKeeps) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::first_principles_test

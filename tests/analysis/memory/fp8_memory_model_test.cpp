@@ -9,7 +9,7 @@
 #include "analysis/step/stage_shapes.hpp"
 #include "tests/analysis/sample_configs.hpp"
 
-namespace plumbline {
+namespace plumbline::fp8_memory_model_test {
 namespace {
 
 using enum ActionType;
@@ -97,4 +97,4 @@ TEST(Fp8MemoryModel, AgainstBf16) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::fp8_memory_model_test

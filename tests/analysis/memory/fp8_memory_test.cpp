@@ -9,7 +9,7 @@
 #include "analysis/step/stage_shapes.hpp"
 #include "tests/analysis/sample_configs.hpp"
 
-namespace plumbline {
+namespace plumbline::fp8_memory_test {
 namespace {
 
 using enum ActionType;
@@ -281,4 +281,4 @@ TEST(Fp8Memory, ActionsByHand) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::fp8_memory_test

@@ -12,7 +12,7 @@
 #include "bench/plan/plan.hpp"
 #include "core/config_text/load_config.hpp"
 
-namespace plumbline {
+namespace plumbline::framework_states_test {
 namespace {
 
 RunConfig llama_on_h100(const Overrides& more) {
@@ -236,4 +236,4 @@ TEST(FrameworkStates, FormerSwigluKeepsThreeValues) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::framework_states_test

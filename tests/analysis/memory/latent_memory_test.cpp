@@ -7,7 +7,7 @@
 #include "schedules/make_schedule.hpp"
 #include "tests/analysis/sample_configs.hpp"
 
-namespace plumbline {
+namespace plumbline::latent_memory_test {
 namespace {
 
 constexpr std::int64_t kLayers = 4;
@@ -60,4 +60,4 @@ TEST(LatentMemory, QueriesWithoutCompressionGoWithEverySplit) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::latent_memory_test

@@ -9,7 +9,7 @@
 #include "analysis/step/stage_shapes.hpp"
 #include "tests/analysis/sample_configs.hpp"
 
-namespace plumbline {
+namespace plumbline::memory_model_test {
 namespace {
 
 std::int64_t at(const MemoryBreakdown& memory, Category category) {
@@ -285,4 +285,4 @@ TEST(MemoryModel, LongScheduleIsALinearWalk) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::memory_model_test

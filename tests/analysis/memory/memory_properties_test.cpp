@@ -13,7 +13,7 @@
 #include "schedules/repeating.hpp"
 #include "tests/analysis/sample_configs.hpp"
 
-namespace plumbline {
+namespace plumbline::memory_properties_test {
 namespace {
 
 constexpr const char* kSchedules[] = {"gpipe", "1f1b",   "interleaved", "zb-h1",    "zb-h2",    "zb-auto",
@@ -179,4 +179,4 @@ RC_GTEST_PROP(MemoryProperties, SplitBackwardFreesTheSame, ()) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::memory_properties_test

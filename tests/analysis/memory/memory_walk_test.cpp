@@ -12,7 +12,7 @@
 #include "schedules/passes.hpp"
 #include "schedules/repeating.hpp"
 
-namespace plumbline {
+namespace plumbline::memory_walk_test {
 namespace {
 
 Schedule completed(const Schedule& compute) {
@@ -134,4 +134,4 @@ RC_GTEST_PROP(Replay, AppendedIsPlayedAgainAndAgain, ()) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::memory_walk_test

@@ -10,7 +10,7 @@
 #include "analysis/work/flops.hpp"
 #include "tests/analysis/sample_configs.hpp"
 
-namespace plumbline {
+namespace plumbline::recomputed_modules_test {
 namespace {
 
 struct Case {
@@ -151,4 +151,4 @@ TEST(RecomputedModules, AreMegatronCores) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::recomputed_modules_test

@@ -10,7 +10,7 @@
 #include "bench/plan/plan.hpp"
 #include "core/config/config_checks.hpp"
 
-namespace plumbline {
+namespace plumbline::routing_interval_test {
 namespace {
 
 constexpr int kDrawn = 4000;
@@ -72,4 +72,4 @@ TEST(RoutingInterval, SaysHowManyStepsHaveNotEnough) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::routing_interval_test

@@ -15,7 +15,7 @@
 #include "schedules/passes.hpp"
 #include "tests/analysis/memory/vocabulary_configs.hpp"
 
-namespace plumbline {
+namespace plumbline::vocabulary_memory_test {
 namespace {
 
 using enum ActionType;
@@ -338,4 +338,4 @@ TEST(VocabularyMemory, AFrameworksPassesHoldWhatItsLossHolds) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::vocabulary_memory_test

@@ -8,7 +8,7 @@
 #include "analysis/hardware/profiles/profiles.hpp"
 #include "core/base/error.hpp"
 
-namespace plumbline::silicon {
+namespace plumbline::silicon::operator_lookup_test {
 namespace {
 
 OperatorLookup lookup_on(const std::string& accelerator) {
@@ -98,4 +98,4 @@ TEST(OperatorLookup, RefusesWhatTheAcceleratorLacks) {
 }
 
 }  // namespace
-}  // namespace plumbline::silicon
+}  // namespace plumbline::silicon::operator_lookup_test

@@ -11,7 +11,7 @@
 #include "core/base/error.hpp"
 #include "core/config_text/load_config.hpp"
 
-namespace plumbline {
+namespace plumbline::generation_prediction_test {
 namespace {
 
 using testing::HasSubstr;
@@ -207,4 +207,4 @@ TEST(Generation, OneNewTokenIsThePrefillsAndTooLargeDoesNotFit) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::generation_prediction_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace plumbline {
+namespace plumbline::measured_share_test {
 namespace {
 
 TEST(MeasuredShare, WeighsPassesByMicroBatchesAndNamesTheLargestEstimate) {
@@ -20,4 +20,4 @@ TEST(MeasuredShare, WeighsPassesByMicroBatchesAndNamesTheLargestEstimate) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::measured_share_test

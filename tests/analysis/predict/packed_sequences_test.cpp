@@ -14,7 +14,7 @@
 #include "bench/plan/plan.hpp"
 #include "core/base/error.hpp"
 
-namespace plumbline {
+namespace plumbline::packed_sequences_test {
 namespace {
 
 using testing::ElementsAre;
@@ -151,4 +151,4 @@ TEST(PackedSequences, OtherMasksAreRefused) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::packed_sequences_test

@@ -13,7 +13,7 @@
 #include "analysis/predict/generation.hpp"
 #include "core/config_text/load_config.hpp"
 
-namespace plumbline {
+namespace plumbline::published_generation_test {
 namespace {
 
 using Row = std::map<std::string, std::string>;
@@ -76,4 +76,4 @@ TEST(PublishedGeneration, IsPredicted) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::published_generation_test

@@ -8,7 +8,7 @@
 #include "core/base/error.hpp"
 #include "schedules/generators.hpp"
 
-namespace plumbline {
+namespace plumbline::slower_ranks_test {
 namespace {
 
 using testing::HasSubstr;
@@ -87,4 +87,4 @@ TEST(SlowerRanks, NeedAFactorEach) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::slower_ranks_test

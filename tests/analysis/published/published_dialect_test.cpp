@@ -14,7 +14,7 @@
 #include "bench/plan/schedule_makers.hpp"
 #include "core/base/error.hpp"
 
-namespace plumbline {
+namespace plumbline::published_dialect_test {
 namespace {
 
 using testing::ElementsAre;
@@ -51,44 +51,6 @@ TEST(PublishedDialect, ARowIsAConfigurationAndItsMeasuredValues) {
   EXPECT_DOUBLE_EQ(read.runs[0].measured.peak_bytes, 40.0 * 1024 * 1024 * 1024);
   EXPECT_EQ(read.runs[1].label, "a, b \"c\"");
   EXPECT_EQ(read.runs[1].config.batch.micro_batch_size, 1);
-}
-
-TEST(PublishedDialect, ASourceOfItsOwnNamesTheSoftware) {
-  struct Case {
-    const char* source;
-    const char* column;
-    const char* software;
-  };
-  for (const Case& c :
-       {Case{"mosaicml/llm-foundry@8c8dd48f README.md", "torchtitan", "llm-foundry"},
-        Case{"mosaicml/llm-foundry@8c8dd48f README.md", "torchtitan-compile", "torchtitan-compile"},
-        Case{"pytorch/torchtitan@1 llm-foundry.md", "torchtitan", "torchtitan"}}) {
-    const PublishedTable table = table_of(fmt::format("software,gpus,gbs,step_s\n{},8,16,2\n", c.column),
-                                          fmt::format("source: \"{}\"\n{}", c.source, kHeader));
-    EXPECT_EQ(read_runs(table).runs.at(0).config.machine.software, c.software) << c.source;
-  }
-}
-
-TEST(PublishedDialect, FilesOfASourceSayWhatItsRowsDoNot) {
-  struct Case {
-    const char* source;
-    const char* model;
-    const char* column;
-    bool aligned;
-  };
-  for (const Case& c : {Case{"mirror a/training_results_v6.0@1", "deepseek-v3", "", false},
-                        Case{"mirror a/training_results_v6.0@1", "deepseek-v3", "true", true},
-                        Case{"mirror a/training_results_v6.0@1", "llama-3.1-8b", "", true},
-                        Case{"mirror a/training_results_v5.1@1", "deepseek-v3", "", true}}) {
-    const PublishedTable table = table_of(
-        fmt::format("model,gpus,gbs,step_s,align_param_gather\n{},64,64,2,{}\n", c.model, c.column),
-        fmt::format(
-            "source: \"{}\"\ndefaults:\n  hardware: gb200-nvl72\n  software: megatron-bridge\n  seq_length: "
-            "4096\n  mbs: 1\n  precision: bf16\n  zero_stage: 1\n",
-            c.source));
-    EXPECT_EQ(read_runs(table).runs.at(0).config.parallel.dp.align_param_gather, c.aligned)
-        << c.source << c.model;
-  }
 }
 
 // Some of the other flags have become keys.
@@ -409,4 +371,4 @@ TEST(PublishedDialect, TheSourcesOwnFilesGiveTheSameErrors) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::published_dialect_test

@@ -1,62 +1,103 @@
-// Intervals from the errors of published runs, and changes between two runs, on tables made for it.
+// Intervals from the errors of comparable runs, and changes between two runs, on tables made for it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "analysis/published/error_intervals.hpp"
+#include "analysis/published/comparable_runs.hpp"
 #include "analysis/published/run_changes.hpp"
 #include "analysis/published/run_respects.hpp"
 
-namespace plumbline {
+namespace plumbline::published_errors_test {
 namespace {
 
+RunKind kind(const std::string& software, int gpus = 8, double peak = 1000) {
+  return {software, "gpu", false, gpus, 4096, peak, 16};
+}
 ComparedRow row_with(double published, const std::string& software, Cells settings = {}) {
   ComparedRow row{"run", "step_s", 1.0, published, ""};
   row.traits.software = software;
-  row.traits.source = "a page";
+  row.traits.kind = kind(software);
+  row.traits.source = "page, 2026";
   row.traits.settings = std::move(settings);
   return row;
 }
 
-ComparedTable table_of(const std::string& name, int rows, double published, const std::string& software) {
-  ComparedTable table;
-  table.name = name;
-  table.rows.assign(static_cast<std::size_t>(rows), row_with(published, software));
-  return table;
+void add(std::vector<KnownRun>& runs, int count, const std::string& origin, double ratio, const RunKind& of) {
+  for (int i = 0; i < count; ++i) runs.push_back({origin, "step_s", of, ratio});
 }
 
-TEST(ErrorIntervals, EveryTableCountsAlike) {
-  const std::vector<ComparedTable> tables = {table_of("one", 1, 0.8, "a"), table_of("many", 18, 1.3, "a"),
-                                             table_of("other", 3, 1.0, "b")};
-  const auto interval = interval_like(tables, row_with(1, "a").traits, "step_s");
+TEST(Resemblance, FallsWithEveryDifference) {
+  const RunKind run = kind("megatron-core-2025");
+  EXPECT_DOUBLE_EQ(resemblance(run, run), 1);
+  double last = 1;
+  for (const RunKind& other :
+       {kind("megatron-core-2024"), kind("megatron-core-2023"), kind("torchtitan-2025"),
+        kind("torchtitan-2025", 512), kind("torchtitan-2025", 512, 125)}) {
+    EXPECT_LT(resemblance(run, other), last);
+    EXPECT_DOUBLE_EQ(resemblance(run, other), resemblance(other, run));
+    last = resemblance(run, other);
+  }
+  RunKind narrow = run;
+  narrow.bits = 8;
+  EXPECT_NEAR(resemblance(run, narrow), 0.607, 0.001);
+}
+
+TEST(ComparableRuns, EveryOriginWeighsAsItsNearestRun) {
+  std::vector<KnownRun> known;
+  add(known, 1, "one", 0.8, kind("a"));
+  add(known, 40, "many", 1.3, kind("a"));
+  add(known, 10, "other", 1.0, kind("a"));
+  add(known, 50, "far", 5, kind("b", 4096, 60));
+  const auto interval = ComparableRuns(known, kind("a"), "step_s").interval();
   ASSERT_TRUE(interval);
-  EXPECT_EQ(interval->rows, 22) << "19 rows of the same software are not enough";
-  EXPECT_DOUBLE_EQ(interval->low, 0.8) << "one row of a table of its own is a third of all";
+  EXPECT_EQ(interval->rows, 51);
+  EXPECT_EQ(interval->origins, 3);
+  EXPECT_DOUBLE_EQ(interval->low, 0.8) << "one run is a third of all";
   EXPECT_DOUBLE_EQ(interval->high, 1.3);
+  EXPECT_FALSE(ComparableRuns(known, kind("a"), "step_s", "other").interval()) << "two origins are left";
+  EXPECT_FALSE(ComparableRuns(known, kind("a"), "peak_bytes").interval());
+  RunKind mixture = kind("a");
+  mixture.mixture = true;
+  EXPECT_EQ(ComparableRuns(known, mixture, "step_s").nearest(), nullptr);
+  EXPECT_EQ(ComparableRuns(known, kind("b", 4096, 60), "step_s").nearest()->origin, "far");
 }
 
-TEST(ErrorIntervals, RestOnTheSameSoftwareAndKindWhereThereIsEnough) {
-  std::vector<ComparedTable> tables = {table_of("a", kEnoughRows, 1.1, "a"), table_of("b", 40, 2, "b"),
-                                       table_of("mixtures", 40, 3, "a")};
-  for (ComparedRow& row : tables[2].rows) row.traits.mixture = true;
-  const auto interval = interval_like(tables, row_with(1, "a").traits, "step_s");
-  ASSERT_TRUE(interval);
-  EXPECT_EQ(interval->rows, kEnoughRows);
-  EXPECT_DOUBLE_EQ(interval->high, 1.1);
-  EXPECT_FALSE(interval_like(tables, row_with(1, "a").traits, "peak_bytes"));
-  const auto without = interval_like(tables, row_with(1, "a").traits, "step_s", "a");
-  ASSERT_TRUE(without);
-  EXPECT_DOUBLE_EQ(without->low, 2) << "the table left out does not count";
+TEST(ComparableRuns, KnowWhatShareWouldNotFit) {
+  std::vector<KnownRun> known;
+  add(known, 5, "one", 0.9, kind("a"));
+  add(known, 5, "two", 1.1, kind("a"));
+  add(known, 5, "three", 1.3, kind("a"));
+  for (KnownRun& run : known) run.quantity = "peak_bytes";
+  const ComparableRuns peaks(known, kind("a"), "peak_bytes");
+  Fit fit;
+  fit.tensors = {100};
+  fit.needed = {110};
+  fit.limit = {130};  // 120 for tensors
+  EXPECT_NEAR(peaks.share_beyond(fit), 1.0 / 3, 1e-12);
+  fit.limit = {0};
+  EXPECT_EQ(peaks.share_beyond(fit), 0);
 }
 
-TEST(ErrorIntervals, TablesAreHeldAgainstTheOthers) {
-  const std::vector<ComparedTable> tables = {table_of("one", 4, 0.9, "a"), table_of("two", 4, 1.2, "a"),
-                                             table_of("three", 4, 1.0, "a")};
-  const std::vector<HeldOutTable> held = hold_out_tables(tables, "step_s");
-  ASSERT_EQ(held.size(), 3u);
-  EXPECT_EQ(held[0].inside, 0) << "0.9 is below 1.0 to 1.2";
-  EXPECT_EQ(held[1].inside, 0) << "1.2 is above 0.9 to 1.0";
-  EXPECT_EQ(held[2].inside, 4);
-  EXPECT_DOUBLE_EQ(held[2].width, 1.2 - 0.9);
+TEST(ComparableRuns, RowsAreHeldAgainstOtherOrigins) {
+  std::vector<KnownRun> known;
+  add(known, 10, "page", 2, kind("a"));
+  for (const char* origin : {"one", "two", "three"}) add(known, 10, origin, 1, kind("a"));
+  ComparedTable table{"table", {row_with(2, "a"), row_with(1, "a")}, {}, {}};
+  EXPECT_EQ(hold_out_tables({table}, known, "step_s")[0].inside, 1);
+  table.rows[0].spread = {1.0, 2.5};
+  const HeldOutTable held = hold_out_tables({table}, known, "step_s")[0];
+  EXPECT_EQ(held.inside, 2) << "a row that leaves settings open spans them";
+  EXPECT_EQ(held.rows, 2);
+  EXPECT_DOUBLE_EQ(held.width, 0.75);
+}
+
+TEST(Origins, AreRepositoriesAndPapers) {
+  const std::pair<const char*, const char*> origins[] = {{"NVIDIA/NeMo@a2c4cc8ee6 docs/x.md", "NVIDIA/NeMo"},
+                                                         {"MLPerf Training v4.0, Dell", "MLPerf"},
+                                                         {"Megatron-Bridge, ep_overlap", "Megatron-Bridge"},
+                                                         {"arXiv:2411.05288 table 5", "arXiv:2411.05288"}};
+  for (const auto& [source, origin] : origins) EXPECT_EQ(origin_of(source), origin);
+  EXPECT_TRUE(is_same_origin("Megatron-Bridge", "NVIDIA-NeMo/Megatron-Bridge"));
+  EXPECT_FALSE(is_same_origin("Bridge", "NVIDIA-NeMo/Megatron-Bridge"));
 }
 
 TEST(RunChanges, RowsThatDifferInOneRespectAreCompared) {
@@ -103,4 +144,4 @@ TEST(RunChanges, LayoutsOfOneTrainingHaveOneText) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::published_errors_test

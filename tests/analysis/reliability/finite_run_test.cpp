@@ -10,7 +10,7 @@
 #include "analysis/reliability/effective_time.hpp"
 #include "analysis/reliability/trial_random.hpp"
 
-namespace plumbline {
+namespace plumbline::finite_run_test {
 namespace {
 
 RunFailures listed(std::vector<RunFailure> list) {
@@ -189,4 +189,4 @@ TEST(FiniteRun, KindsThatHaveNoEffectThinOutFailures) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::finite_run_test

@@ -9,7 +9,7 @@
 #include "core/base/error.hpp"
 #include "core/base/yaml_text.hpp"
 
-namespace plumbline {
+namespace plumbline::fleet_test {
 namespace {
 
 using testing::HasSubstr;
@@ -100,4 +100,4 @@ TEST(PublishedChecks, ComeOutWithinTheirRounding) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::fleet_test

@@ -10,7 +10,7 @@
 #include "analysis/reliability/elastic.hpp"
 #include "analysis/reliability/finite_run.hpp"
 
-namespace plumbline {
+namespace plumbline::goodput_simulation_test {
 namespace {
 
 constexpr double kDay = 86400;
@@ -191,4 +191,4 @@ TEST(Elastic, TheLastGroupTakesTheJobWithIt) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::goodput_simulation_test

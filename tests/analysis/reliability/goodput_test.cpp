@@ -7,7 +7,7 @@
 #include "analysis/reliability/effective_time.hpp"
 #include "core/base/error.hpp"
 
-namespace plumbline {
+namespace plumbline::goodput_test {
 namespace {
 
 using testing::HasSubstr;
@@ -109,4 +109,4 @@ TEST(Goodput, WhatCannotBeIsRefusedInOneLine) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::goodput_test

@@ -11,7 +11,7 @@
 #include "schedules/make_schedule.hpp"
 #include "schedules/passes.hpp"
 
-namespace plumbline {
+namespace plumbline::lower_bound_test {
 namespace {
 
 Seconds bounded_time() {
@@ -68,4 +68,4 @@ TEST(LowerBound, IsExactForEqualStages) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::lower_bound_test

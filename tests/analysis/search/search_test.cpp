@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 
+#include "analysis/hardware/profiles/software_arguments.hpp"
 #include "analysis/predict/predict.hpp"
 #include "analysis/predict/prediction_rows.hpp"
 #include "analysis/search/search_space.hpp"
@@ -19,7 +20,7 @@
 #include "core/base/error.hpp"
 #include "core/schedule/schedule_traits.hpp"
 
-namespace plumbline {
+namespace plumbline::search_test {
 namespace {
 
 SearchRequest small_request() {
@@ -41,6 +42,14 @@ const HardwareProfile& hardware() {
 
 const HardwareProfile& hardware_of(const SearchRequest& request) {
   return *find_hardware_preset(request.config.machine.hardware);
+}
+
+/// The small request for a software, with a vocabulary that it does not pad where it pads none.
+SearchRequest small_request_of(const std::string& software) {
+  SearchRequest request = small_request();
+  request.config.machine.software = software;
+  if (!software_arguments(software).pads_vocabulary) request.config.parallel.make_vocab_size_divisible_by = 1;
+  return request;
 }
 
 SearchResult searched(const SearchRequest& request) {
@@ -99,8 +108,7 @@ TEST(Search, FindsWhatPredictingEverythingFinds) {
   for (const char* software : {"plumbline", "megatron-core", "torchtitan"}) {
     for (const std::int64_t budget : {std::int64_t{0}, std::int64_t{1800} << 20U}) {
       if (budget > 0 && std::string(software) != "plumbline") continue;
-      SearchRequest request = small_request();
-      request.config.machine.software = software;
+      SearchRequest request = small_request_of(software);
       request.config.machine.memory_budget = {budget};
       const SearchResult result = searched(request);
       std::vector<Candidate> all = all_candidates(request, std::string(software) == "torchtitan");
@@ -219,10 +227,9 @@ TEST(Search, ProposesSchedulesThatTheSoftwareHas) {
       {"megatron-zero-bubble", {"1f1b", "interleaved", "zb-h1", "zb-h2", "zb-v", "v-half", "v-min"}},
       {"megatron-vocabulary", {"1f1b", "interleaved", "vocab-1", "vocab-2", "interlaced"}},
       {"torchtitan", {"gpipe", "1f1b", "interleaved", "zb-v"}},
-      {"deepspeed", {"1f1b"}}};
+      {"deepspeed", {}}};  // its keys have no pipeline
   for (const auto& [software, wanted] : has) {
-    SearchRequest request = small_request();
-    request.config.machine.software = software;
+    const SearchRequest request = small_request_of(software);
     std::set<std::string_view> found;
     for (const Candidate& c : all_candidates(request, false)) {
       if (c.keys.pipeline > 1)
@@ -233,9 +240,8 @@ TEST(Search, ProposesSchedulesThatTheSoftwareHas) {
 }
 
 TEST(Search, ProposesSizesThatTheSoftwareHas) {
-  SearchRequest request = small_request();
   for (const char* const software : {"llm-foundry", "torchtitan"}) {
-    request.config.machine.software = software;
+    const SearchRequest request = small_request_of(software);
     const std::vector<Candidate> found = all_candidates(request, false);
     const bool split = std::any_of(found.begin(), found.end(), [](const Candidate& c) {
       return c.keys.tensor * c.keys.pipeline * c.keys.context * c.keys.expert > 1;
@@ -250,23 +256,25 @@ TEST(Search, ProposesSizesThatTheSoftwareHas) {
       {"context_parallel_size", [](RunConfig& c) { c.parallel.context = 2; }},
       {"expert_model_parallel_size", [](RunConfig& c) { c.parallel.expert = 2; }}};
   for (const auto& [key, split] : splits) {
-    RunConfig config = small_request().config;
-    config.machine.software = "llm-foundry";
+    RunConfig config = small_request_of("llm-foundry").config;
     EXPECT_EQ(why_unsearched(config).value_or(""), "");
     split(config);
     EXPECT_EQ(why_unsearched(config).value_or(""),
               std::string(key) + ": found 2 with llm-foundry, whose only parallelism is FSDP; expected 1");
     config.machine.software = "torchtitan";
+    config.model.vocab = 50304;                                      // even
+    config.parallel.sequence_parallel = config.parallel.tensor > 1;  // which it has always
     EXPECT_EQ(why_unsearched(config).value_or(""), "");
   }
 }
 
 TEST(Search, ProposesZeroStagesThatTheSoftwareHas) {
   const std::map<std::string, std::set<int>> has = {
-      {"megatron-core", {0, 1, 3}}, {"deepspeed", {0, 1, 2, 3}}, {"plumbline", {0, 1, 2, 3}}};
+      {"megatron-2021", {0}},        {"megatron-core-2023", {0, 1}}, {"megatron-core", {0, 1}},
+      {"megatron-bridge-fsdp", {3}}, {"deepspeed", {0, 1, 2, 3}},    {"torchtitan", {3}},
+      {"plumbline", {0, 1, 2, 3}}};
   for (const auto& [software, wanted] : has) {
-    SearchRequest request = small_request();
-    request.config.machine.software = software;
+    const SearchRequest request = small_request_of(software);
     std::set<int> found;
     for (const Candidate& c : all_candidates(request, false)) found.insert(c.keys.zero);
     EXPECT_EQ(found, wanted) << software;
@@ -296,7 +304,8 @@ TEST(Search, SpreadsTheExpertsOfAMixture) {
       dispatchers.insert(c.keys.dispatcher);
     }
     EXPECT_EQ(sizes, (std::set{1, 2, 4}));
-    EXPECT_EQ(slices, (std::set{0, 1, 2}));
+    // torchtitan's experts are sliced as the other layers (0), or not at all.
+    EXPECT_EQ(slices, gather ? (std::set{0, 1, 2}) : (std::set{0, 1}));
     std::set<TokenDispatcher> wanted = {TokenDispatcher::automatic, TokenDispatcher::alltoall};
     if (gather) wanted.insert(TokenDispatcher::allgather);
     EXPECT_EQ(dispatchers, wanted);
@@ -407,4 +416,4 @@ TEST(Sensitivity, FasterHardwareIsNotSlowerAndRatesAddUp) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::search_test

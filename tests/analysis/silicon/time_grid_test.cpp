@@ -7,7 +7,7 @@
 #include <functional>
 #include <stdexcept>
 
-namespace plumbline::silicon {
+namespace plumbline::silicon::time_grid_test {
 namespace {
 
 using Point = std::array<double, 2>;
@@ -112,4 +112,4 @@ TEST(TimeGrid, RefusesAxesThatAreNone) {
 }
 
 }  // namespace
-}  // namespace plumbline::silicon
+}  // namespace plumbline::silicon::time_grid_test

@@ -13,7 +13,7 @@
 #include "schedules/generators.hpp"
 #include "schedules/vocabulary.hpp"
 
-namespace plumbline {
+namespace plumbline::published_schedules_test {
 namespace {
 
 using Row = std::map<std::string, std::string>;
@@ -208,4 +208,4 @@ TEST(PublishedSchedules, ZeroBubbleRates) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::published_schedules_test

@@ -12,7 +12,7 @@
 #include "schedules/make_schedule.hpp"
 #include "schedules/passes.hpp"
 
-namespace plumbline {
+namespace plumbline::simulator_properties_test {
 namespace {
 
 /// Any schedule of the library at sizes that it allows.
@@ -188,4 +188,4 @@ RC_GTEST_PROP(SimulatorProperties, VocabularyPassesAreValidForAnyTimes, ()) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::simulator_properties_test

@@ -14,7 +14,7 @@
 #include "schedules/passes.hpp"
 #include "schedules/vocabulary.hpp"
 
-namespace plumbline {
+namespace plumbline::simulator_test {
 namespace {
 
 constexpr StageCosts kUnit{.forward = {1}, .backward = {2}};
@@ -339,4 +339,4 @@ TEST(CostsJson, ReadsAndRefuses) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::simulator_test

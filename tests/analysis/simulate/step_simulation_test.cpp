@@ -16,7 +16,7 @@
 #include "schedules/passes.hpp"
 #include "schedules/repeating.hpp"
 
-namespace plumbline {
+namespace plumbline::step_simulation_test {
 namespace {
 
 void expect_same(const StepSummary& a, const StepSummary& b, const std::string& what) {
@@ -206,4 +206,4 @@ TEST(StepSimulation, StagesThatAreNearlyEqualFallBehindSlowly) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::step_simulation_test

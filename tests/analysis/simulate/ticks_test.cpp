@@ -10,7 +10,7 @@
 #include "core/base/error.hpp"
 #include "schedules/generators.hpp"
 
-namespace plumbline {
+namespace plumbline::ticks_test {
 namespace {
 
 TEST(Ticks, ArePicosecondsRoundedOnce) {
@@ -52,4 +52,4 @@ TEST(Ticks, SumsDoNotDependOnTheOrder) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::ticks_test

@@ -8,7 +8,7 @@
 #include "analysis/step/stage_shapes.hpp"
 #include "analysis/work/flops.hpp"
 
-namespace plumbline {
+namespace plumbline::layer_kinds_test {
 namespace {
 
 /// A middle stage of Mixtral with these layers.
@@ -69,4 +69,4 @@ TEST(LayerKinds, AddUpInAnyOrder) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::layer_kinds_test

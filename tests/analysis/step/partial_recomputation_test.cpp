@@ -6,7 +6,7 @@
 
 #include "tests/analysis/work/framework_runs.hpp"
 
-namespace plumbline {
+namespace plumbline::partial_recomputation_test {
 namespace {
 
 using namespace frameworks;
@@ -116,4 +116,4 @@ TEST(PartialRecomputation, IsForOtherSoftware) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::partial_recomputation_test

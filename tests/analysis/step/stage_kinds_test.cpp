@@ -7,7 +7,7 @@
 #include "analysis/step/stage_shapes.hpp"
 #include "bench/plan/plan.hpp"
 
-namespace plumbline {
+namespace plumbline::stage_kinds_test {
 namespace {
 
 using testing::ElementsAre;
@@ -51,4 +51,4 @@ TEST(StageKinds, RanksOfAKindHoldStagesOfTheSameKinds) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::stage_kinds_test

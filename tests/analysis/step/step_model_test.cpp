@@ -5,7 +5,7 @@
 
 #include "bench/plan/plan.hpp"
 
-namespace plumbline {
+namespace plumbline::step_model_test {
 namespace {
 
 RunConfig sharded(const char* model, const char* software) {
@@ -57,4 +57,4 @@ TEST(StepModel, BehaviourFollowsTheSoftware) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::step_model_test

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace plumbline {
+namespace plumbline::slow_machines_test {
 namespace {
 
 TEST(SlowMachines, TheMoreMachinesTheLikelier) {
@@ -21,4 +21,4 @@ TEST(SlowMachines, TheMoreMachinesTheLikelier) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::slow_machines_test

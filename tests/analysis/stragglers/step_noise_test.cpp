@@ -13,7 +13,7 @@
 #include "core/base/error.hpp"
 #include "schedules/make_schedule.hpp"
 
-namespace plumbline {
+namespace plumbline::step_noise_test {
 namespace {
 
 Schedule one_f_one_b(int ranks, int microbatches) {
@@ -314,4 +314,4 @@ TEST(SlowRanks, TracesOfDifferentStepsAreRefused) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::step_noise_test

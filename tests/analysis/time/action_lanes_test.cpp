@@ -12,7 +12,7 @@
 #include "schedules/make_schedule.hpp"
 #include "tests/analysis/sample_configs.hpp"
 
-namespace plumbline {
+namespace plumbline::action_lanes_test {
 namespace {
 
 /// Exposed and total time of a group's collectives on a rank.
@@ -226,4 +226,4 @@ TEST(ActionLanes, OfALongStepAreFew) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::action_lanes_test

@@ -12,7 +12,7 @@
 #include "core/base/error.hpp"
 #include "tests/analysis/sample_configs.hpp"
 
-namespace plumbline {
+namespace plumbline::action_time_test {
 namespace {
 
 using namespace sample;
@@ -312,4 +312,4 @@ TEST(ActionTime, InstancesOfTheOptimizer) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::action_time_test

@@ -5,7 +5,7 @@
 
 #include "analysis/work/operator_list_calls.hpp"
 
-namespace plumbline {
+namespace plumbline::call_lanes_test {
 namespace {
 
 constexpr double kBytesPerSecond = 1e9;
@@ -126,4 +126,4 @@ TEST(CallLanes, CollectivesOfReplicasHoldChannels) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::call_lanes_test

@@ -8,7 +8,7 @@
 #include "analysis/work/operator_list_calls.hpp"
 #include "tests/analysis/sample_configs.hpp"
 
-namespace plumbline {
+namespace plumbline::collective_seconds_test {
 namespace {
 
 const HardwareProfile& a100() {
@@ -178,4 +178,4 @@ TEST(CollectiveSeconds, MessagesBetweenNodesAreSlower) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::collective_seconds_test

@@ -8,7 +8,7 @@
 #include "analysis/work/framework_list.hpp"
 #include "bench/plan/plan.hpp"
 
-namespace plumbline {
+namespace plumbline::data_collectives_test {
 namespace {
 
 RunConfig llama(int world, int zero, const char* software) {
@@ -188,4 +188,4 @@ TEST(DataCollectives, ExpertsOfARankArriveBucketByBucket) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::data_collectives_test

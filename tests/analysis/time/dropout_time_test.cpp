@@ -12,7 +12,7 @@
 #include "analysis/work/operator_list_calls.hpp"
 #include "tests/analysis/sample_configs.hpp"
 
-namespace plumbline {
+namespace plumbline::dropout_time_test {
 namespace {
 
 using enum ActionType;
@@ -156,4 +156,4 @@ TEST(DropoutTime, OnAnAccelerator) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::dropout_time_test

@@ -13,7 +13,7 @@
 #include "core/base/error.hpp"
 #include "tests/analysis/memory/vocabulary_configs.hpp"
 
-namespace plumbline {
+namespace plumbline::fp32_loss_test {
 namespace {
 
 using enum ActionType;
@@ -242,4 +242,4 @@ TEST(Fp32Loss, PassesOverTheLogits) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::fp32_loss_test

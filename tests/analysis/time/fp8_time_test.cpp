@@ -20,7 +20,7 @@
 #include "schedules/passes.hpp"
 #include "tests/analysis/sample_configs.hpp"
 
-namespace plumbline {
+namespace plumbline::fp8_time_test {
 namespace {
 
 using enum ActionType;
@@ -363,4 +363,4 @@ TEST(Fp8Published, Float8GainsWhatTorchtitanMeasured) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::fp8_time_test

@@ -11,7 +11,7 @@
 #include "schedules/passes.hpp"
 #include "tests/analysis/sample_configs.hpp"
 
-namespace plumbline {
+namespace plumbline::host_copies_test {
 namespace {
 
 RunConfig four_layers(std::int64_t offloaded) {
@@ -114,4 +114,4 @@ TEST(HostMemory, CopiesTakeItsBytesByTheAcceleratorsBandwidth) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::host_copies_test

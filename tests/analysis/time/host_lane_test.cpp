@@ -6,7 +6,7 @@
 #include "analysis/hardware/profiles/profiles.hpp"
 #include "analysis/time/operator_time.hpp"
 
-namespace plumbline {
+namespace plumbline::host_lane_test {
 namespace {
 
 struct Launched {
@@ -101,4 +101,4 @@ TEST(HostLane, AnUpdateTakesItsLaunchesOrWaitsForItsReads) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::host_lane_test

@@ -10,7 +10,7 @@
 #include "analysis/work/operator_list.hpp"
 #include "tests/analysis/sample_configs.hpp"
 
-namespace plumbline {
+namespace plumbline::joined_operators_test {
 namespace {
 
 using enum ActionType;
@@ -166,4 +166,4 @@ TEST(DeterministicBackward, MovesTheGradientsOfItsScores) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::joined_operators_test

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace plumbline {
+namespace plumbline::lone_passes_test {
 namespace {
 
 TEST(LonePasses, AreThoseBeforeTheFirstBackward) {
@@ -27,4 +27,4 @@ TEST(LonePasses, AreThoseBeforeTheFirstBackward) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::lone_passes_test

@@ -8,7 +8,7 @@
 
 #include "analysis/work/operator_list_calls.hpp"
 
-namespace plumbline {
+namespace plumbline::pair_time_test {
 namespace {
 
 constexpr double kBytesPerSecond = 1e9;
@@ -111,4 +111,4 @@ TEST(PairTime, ByHand) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::pair_time_test

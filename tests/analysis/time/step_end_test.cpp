@@ -15,7 +15,7 @@
 #include "schedules/passes.hpp"
 #include "tests/analysis/sample_configs.hpp"
 
-namespace plumbline {
+namespace plumbline::step_end_test {
 namespace {
 
 using namespace sample;
@@ -255,4 +255,4 @@ TEST(Predict, WaitingForReplicasIsExposedDataTime) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::step_end_test

@@ -15,7 +15,7 @@
 #include "schedules/generators.hpp"
 #include "tests/analysis/sample_configs.hpp"
 
-namespace plumbline {
+namespace plumbline::time_model_test {
 namespace {
 
 const HardwareProfile& a100() {
@@ -303,4 +303,4 @@ TEST(Predict, PartsAddUpToTheStep) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::time_model_test

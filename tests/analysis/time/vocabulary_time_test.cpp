@@ -17,7 +17,7 @@
 #include "schedules/vocabulary.hpp"
 #include "tests/analysis/memory/vocabulary_configs.hpp"
 
-namespace plumbline {
+namespace plumbline::vocabulary_time_test {
 namespace {
 
 constexpr StageCosts kStage{.forward = {1},
@@ -302,4 +302,4 @@ TEST(VocabularyTime, GradientReductionsFollowThePasses) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::vocabulary_time_test

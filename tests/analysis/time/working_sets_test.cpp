@@ -11,7 +11,7 @@
 #include "schedules/generators.hpp"
 #include "tests/analysis/sample_configs.hpp"
 
-namespace plumbline {
+namespace plumbline::working_sets_test {
 namespace {
 
 using testing::DoubleNear;
@@ -130,4 +130,4 @@ TEST(OperandReuse, WithoutTablesItIsNotAsked) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::working_sets_test

@@ -14,7 +14,7 @@
 #include "core/base/error.hpp"
 #include "tests/analysis/topology/brute_force.hpp"
 
-namespace plumbline {
+namespace plumbline::collective_loads_test {
 namespace {
 
 using Group = std::vector<std::int64_t>;
@@ -358,4 +358,4 @@ TEST(CollectiveLoads, WhatDoesNotFitIsLeftOut) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::collective_loads_test

@@ -13,7 +13,7 @@
 #include "analysis/topology/fabric_generators.hpp"
 #include "analysis/topology/placement.hpp"
 
-namespace plumbline {
+namespace plumbline::collective_times_test {
 namespace {
 
 using Groups = std::vector<std::vector<std::int64_t>>;
@@ -132,4 +132,4 @@ TEST(CollectiveTimes, AnAllToAllIsForwardedAndRailsNeedThat) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::collective_times_test

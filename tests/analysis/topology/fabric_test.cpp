@@ -11,7 +11,7 @@
 #include "analysis/topology/slurm_topology.hpp"
 #include "core/base/error.hpp"
 
-namespace plumbline {
+namespace plumbline::fabric_test {
 namespace {
 
 using testing::ElementsAre;
@@ -183,4 +183,4 @@ TEST(SlurmTopology, WhatIsNoTopologyIsRefusedInOneLine) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::fabric_test

@@ -13,7 +13,7 @@
 #include "core/base/error.hpp"
 #include "tests/analysis/topology/brute_force.hpp"
 
-namespace plumbline {
+namespace plumbline::link_loads_test {
 namespace {
 
 TEST(LinkLoads, RingAndAllToAllAreWhatEveryMessageByItselfMakes) {
@@ -127,4 +127,4 @@ TEST(PlacementSearch, RanksThatExchangeTokensStayInANode) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::link_loads_test

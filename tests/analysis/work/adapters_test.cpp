@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "analysis/hardware/profiles/profiles.hpp"
+#include "analysis/memory/framework_memory.hpp"
 #include "analysis/predict/predict.hpp"
 #include "analysis/step/stage_shapes.hpp"
 #include "analysis/work/flops.hpp"
@@ -10,7 +11,7 @@
 #include "analysis/work/parameter_units.hpp"
 #include "bench/plan/plan.hpp"
 
-namespace plumbline {
+namespace plumbline::adapters_test {
 namespace {
 
 RunConfig adapted_llama(Frozen frozen, LoraTargets targets = LoraTargets::attention) {
@@ -38,20 +39,27 @@ Flops sum_of(const std::vector<OperatorCall>& calls) {
 TEST(Adapters, HaveAsManyParametersAsTheirProductsSay) {
   struct Case {
     LoraTargets targets;
-    std::int64_t widths;  // inputs and outputs of a layer's adapted products
+    std::int64_t widths;   // inputs and outputs of a layer's adapted products
+    std::int64_t more_as;  // with an A each for q, k and v, and for gate and up
   };
   constexpr std::int64_t h = 4096, qkv = 6144, up = 2 * 14336, ffn = 14336;
-  for (const Case& c : {Case{LoraTargets::qkv, h + qkv}, Case{LoraTargets::attention, h + qkv + 2 * h},
-                        Case{LoraTargets::all, h + qkv + 2 * h + h + up + ffn + h}}) {
-    RunConfig config = adapted_llama(Frozen::lora, c.targets);
-    const std::int64_t parameters = 32 * 16 * c.widths;
-    EXPECT_EQ(adapter_parameters(config.model, config.finetune), parameters);
-    for (const int tensor : {1, 4}) {
-      config.parallel.tensor = config.parallel.world_size = tensor;
-      EXPECT_EQ(trainable_elements(only_stage(config)) * tensor, parameters) << tensor;
+  for (const Case& c : {Case{LoraTargets::qkv, h + qkv, 2}, Case{LoraTargets::attention, h + qkv + 2 * h, 2},
+                        Case{LoraTargets::all, h + qkv + 2 * h + h + up + ffn + h, 3}}) {
+    for (const Frozen frozen : {Frozen::lora, Frozen::canonical_lora}) {
+      RunConfig config = adapted_llama(frozen, c.targets);
+      const std::int64_t more = frozen == Frozen::canonical_lora ? c.more_as * h : 0;
+      const std::int64_t parameters = 32 * 16 * (c.widths + more);
+      EXPECT_EQ(adapter_parameters(config), parameters);
+      for (const int tensor : {1, 4}) {
+        config.parallel.tensor = config.parallel.world_size = tensor;
+        EXPECT_EQ(trainable_elements(only_stage(config)) * tensor, parameters) << tensor;
+      }
+      config.parallel.tensor = config.parallel.world_size = 1;
+      config.machine.software = "plumbline";
+      EXPECT_EQ(trainable_elements(only_stage(config)), parameters);
     }
   }
-  EXPECT_EQ(adapter_parameters(adapted_llama(Frozen::none).model, {}), 0);
+  EXPECT_EQ(adapter_parameters(adapted_llama(Frozen::none)), 0);
 }
 
 // The frozen weights have no gradient; an adapter's own are three products as everywhere.
@@ -63,7 +71,7 @@ TEST(Adapters, ReplaceTheWeightGradients) {
   for (const LoraTargets targets : {LoraTargets::qkv, LoraTargets::attention, LoraTargets::all}) {
     const RunConfig config = adapted_llama(Frozen::lora, targets);
     const StageShape shape = only_stage(config);
-    const auto adapters = static_cast<double>(adapter_parameters(config.model, config.finetune));
+    const auto adapters = static_cast<double>(adapter_parameters(config));
     EXPECT_DOUBLE_EQ(sum_of(forward_calls(shape)).value,
                      sum_of(forward_calls(whole)).value + 2 * tokens * adapters);
     EXPECT_DOUBLE_EQ(sum_of(backward_calls(shape)).value,
@@ -77,8 +85,8 @@ TEST(Adapters, ReplaceTheWeightGradients) {
 TEST(Adapters, AloneHaveGradientsAndStates) {
   RunConfig config = adapted_llama(Frozen::lora);
   config.parallel.world_size = 4;
-  const auto adapters = static_cast<double>(adapter_parameters(config.model, config.finetune));
-  for (const int zero : {0, 1, 2, 3}) {
+  const auto adapters = static_cast<double>(adapter_parameters(config));
+  for (const int zero : {0, 1, 3}) {  // Megatron has no stage 2
     config.parallel.dp.zero_stage = zero;
     const Prediction prediction =
         predict(config, schedule_for(config), *find_hardware_preset(config.machine.hardware));
@@ -93,8 +101,31 @@ TEST(Adapters, AloneHaveGradientsAndStates) {
       EXPECT_GT(bucket.reduce.elements(), 0);
       reduced += bucket.reduce.elements();
     }
-    EXPECT_EQ(reduced, zero >= 2 ? 0 : adapter_parameters(config.model, config.finetune));
+    EXPECT_EQ(reduced, zero >= 2 ? 0 : adapter_parameters(config));
   }
+}
+
+// Software that updates fp32 weights holds frozen ones in 16 bits all the same.
+TEST(Adapters, LeaveFrozenWeightsInTheirOwnType) {
+  int compared = 0;
+  for (const auto& [name, software] : built_in_profiles().software) {
+    if (software.own_step) continue;
+    RunConfig config = adapted_llama(Frozen::lora);
+    config.machine.software = name;
+    for (const DType type : {DType::bf16, DType::fp32}) {
+      config.numerics.precision = type;
+      const StageShape shape = only_stage(config);
+      const SoftwareMemory& memory = software.memory;
+      const double trained = memory.state_bytes - memory.gradient_bytes - memory.optimizer_state_bytes;
+      EXPECT_NEAR(static_cast<double>(framework_held_bytes({&shape, 1})[Category::parameters].value),
+                  static_cast<double>(size_of(type)) * static_cast<double>(config.model.parameters()) +
+                      trained * static_cast<double>(adapter_parameters(config)),
+                  2)
+          << name;
+      ++compared;
+    }
+  }
+  EXPECT_GT(compared, 40);
 }
 
 // Every way to split the step has an answer, and takes less time than training everything.
@@ -109,7 +140,7 @@ TEST(Adapters, TakeLessTimeInEverySplit) {
                         Case{4, 1, 1, 0, Recompute::full, false, "llama-3.1-8b"},
                         Case{4, 2, 2, 1, Recompute::none, true, "llama-3.1-8b"},
                         Case{2, 1, 4, 3, Recompute::selective, false, "llama-3.1-8b"},
-                        Case{1, 4, 2, 2, Recompute::none, false, "qwen2.5-0.5b"}}) {
+                        Case{1, 4, 2, 1, Recompute::none, false, "qwen2.5-0.5b"}}) {
     const auto step = [&](Frozen frozen) {
       RunConfig config = adapted_llama(frozen);
       config.model = *find_preset(c.model);
@@ -128,4 +159,4 @@ TEST(Adapters, TakeLessTimeInEverySplit) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::adapters_test

@@ -11,7 +11,7 @@
 #include "analysis/work/operator_list.hpp"
 #include "bench/plan/plan.hpp"
 
-namespace plumbline {
+namespace plumbline::context_list_test {
 namespace {
 
 RunConfig long_sequence(int ranks) {
@@ -128,4 +128,4 @@ TEST(ContextList, AWindowLeavesOutTheBlocksBeforeIt) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::context_list_test

@@ -16,7 +16,7 @@
 #include "core/base/error.hpp"
 #include "core/config/config_checks.hpp"
 
-namespace plumbline {
+namespace plumbline::expert_parallel_test {
 namespace {
 
 using testing::HasSubstr;
@@ -122,4 +122,4 @@ TEST(ExpertParallel, AKnownRoutingSaysHowManyRowsARankHas) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::expert_parallel_test

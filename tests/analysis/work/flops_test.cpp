@@ -9,7 +9,7 @@
 #include "analysis/work/operator_list.hpp"
 #include "tests/analysis/sample_configs.hpp"
 
-namespace plumbline {
+namespace plumbline::flops_test {
 namespace {
 
 TEST(Flops, ModelFlopsPerToken) {
@@ -110,4 +110,4 @@ TEST(Flops, TensorRanksShareTheWork) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::flops_test

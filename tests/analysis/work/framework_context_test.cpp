@@ -6,7 +6,7 @@
 #include "analysis/predict/context_advice.hpp"
 #include "tests/analysis/work/framework_runs.hpp"
 
-namespace plumbline {
+namespace plumbline::framework_context_test {
 namespace {
 
 using namespace frameworks;
@@ -199,4 +199,4 @@ TEST(FrameworkContext, ARingHidesWhatItsStepsCover) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::framework_context_test

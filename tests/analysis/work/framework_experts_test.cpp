@@ -8,7 +8,7 @@
 #include "analysis/time/accelerator_time.hpp"
 #include "tests/analysis/work/framework_runs.hpp"
 
-namespace plumbline {
+namespace plumbline::framework_experts_test {
 namespace {
 
 using namespace frameworks;
@@ -124,4 +124,4 @@ TEST(FrameworkExperts, TheLossReadsLogitsAsTheSoftwareDoes) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::framework_experts_test

@@ -2,7 +2,7 @@
 #include "analysis/time/accelerator_time.hpp"
 #include "tests/analysis/work/framework_runs.hpp"
 
-namespace plumbline {
+namespace plumbline::framework_formats_test {
 namespace {
 
 using namespace frameworks;
@@ -195,4 +195,4 @@ TEST(FrameworkFp8, WhatASoftwareOrDeviceHasNotIsRefused) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::framework_formats_test

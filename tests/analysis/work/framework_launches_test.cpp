@@ -8,7 +8,7 @@
 #include "analysis/work/framework_list.hpp"
 #include "bench/plan/plan.hpp"
 
-namespace plumbline {
+namespace plumbline::framework_launches_test {
 namespace {
 
 RunConfig mixture(int expert) {
@@ -200,4 +200,4 @@ TEST(FrameworkLaunches, RowsOfExpertsAreFilledUpInFp8) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::framework_launches_test

@@ -1,6 +1,6 @@
 // Training steps of other frameworks against closed forms and against plumbline's own lists.
 #include "tests/analysis/work/framework_runs.hpp"
-namespace plumbline {
+namespace plumbline::framework_list_test {
 namespace {
 
 using namespace frameworks;
@@ -287,4 +287,4 @@ TEST(FrameworkList, WhatCannotBeIsRefusedInOneLine) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::framework_list_test

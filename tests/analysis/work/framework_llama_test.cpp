@@ -1,6 +1,6 @@
 // Llama as torchtitan writes it: products in parts, complex rotation, copied heads, what runs again.
 #include "tests/analysis/work/framework_runs.hpp"
-namespace plumbline {
+namespace plumbline::framework_llama_test {
 namespace {
 
 using namespace frameworks;
@@ -126,4 +126,4 @@ TEST(FrameworkLlama, RunsAgainWhatIsNotKept) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::framework_llama_test

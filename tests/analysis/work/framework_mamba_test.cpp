@@ -8,7 +8,7 @@
 #include "analysis/time/accelerator_time.hpp"
 #include "tests/analysis/work/framework_runs.hpp"
 
-namespace plumbline {
+namespace plumbline::framework_mamba_test {
 namespace {
 
 using namespace frameworks;
@@ -152,4 +152,4 @@ TEST(FrameworkMamba, OtherSoftwareIsRefused) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::framework_mamba_test

@@ -18,7 +18,7 @@
 #include "core/config/config_checks.hpp"
 #include "tests/analysis/work/framework_runs.hpp"
 
-namespace plumbline {
+namespace plumbline::framework_mixture_test {
 namespace {
 
 using namespace frameworks;
@@ -346,4 +346,4 @@ TEST(FrameworkMixture, WhatDoesNotFitIsRefusedInOneLine) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::framework_mixture_test

@@ -9,7 +9,7 @@
 #include "bench/plan/plan.hpp"
 #include "core/config/config_checks.hpp"
 
-namespace plumbline {
+namespace plumbline::framework_modules_test {
 namespace {
 
 using testing::HasSubstr;
@@ -144,4 +144,4 @@ TEST(FrameworkModules, OtherSoftwareHasNoModules) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::framework_modules_test

@@ -10,7 +10,7 @@
 #include "bench/plan/plan.hpp"
 #include "core/config/config_checks.hpp"
 
-namespace plumbline {
+namespace plumbline::framework_step_end_test {
 namespace {
 
 RunConfig dense(const char* software, int pipeline) {
@@ -140,4 +140,4 @@ TEST(FrameworkStepEnd, ParametersInMxfp8AreGatheredIn16Bit) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::framework_step_end_test

@@ -14,7 +14,7 @@
 #include "core/config/config_checks.hpp"
 #include "tests/support/refusal.hpp"
 
-namespace plumbline {
+namespace plumbline::given_routing_test {
 namespace {
 
 using testing::HasSubstr;
@@ -169,4 +169,4 @@ TEST(GivenRouting, DrawnOnesHaveTheMeanLoad) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::given_routing_test

@@ -8,7 +8,7 @@
 #include "analysis/work/flops.hpp"
 #include "analysis/work/parameter_units.hpp"
 
-namespace plumbline {
+namespace plumbline::mixture_shapes_test {
 namespace {
 
 /// Trained parameters of all stages and tensor ranks add up to the model's, except those that every tensor
@@ -63,4 +63,4 @@ TEST(MixtureShapes, FlopsPerTokenArePublishedOnes) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::mixture_shapes_test

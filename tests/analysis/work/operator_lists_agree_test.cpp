@@ -6,7 +6,7 @@
 #include "analysis/predict/predict.hpp"
 #include "bench/plan/plan.hpp"
 
-namespace plumbline {
+namespace plumbline::operator_lists_agree_test {
 namespace {
 
 struct Case {
@@ -103,4 +103,4 @@ TEST(OperatorLists, OfPlumblineAndOfAFrameworkLikeItAgree) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::operator_lists_agree_test

@@ -10,7 +10,7 @@
 #include "analysis/work/flops.hpp"
 #include "analysis/work/parameter_units.hpp"
 
-namespace plumbline {
+namespace plumbline::predicted_families_test {
 namespace {
 
 using nlohmann::json;
@@ -85,4 +85,4 @@ TEST(PredictedFamilies, FlopsIncludeModulesWhateverTheSoftware) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::predicted_families_test

@@ -5,7 +5,7 @@
 
 #include "tests/analysis/work/framework_runs.hpp"
 
-namespace plumbline {
+namespace plumbline::torchtitan_deepseek_test {
 namespace {
 
 using namespace frameworks;
@@ -101,4 +101,4 @@ TEST(TorchtitanDeepseek, IsOnlyTorchtitansOwn) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::torchtitan_deepseek_test

@@ -7,7 +7,7 @@
 #include "analysis/work/parameter_units.hpp"
 #include "tests/analysis/work/traffic_steps.hpp"
 
-namespace plumbline {
+namespace plumbline::traffic_forms_test {
 namespace {
 
 TEST(TrafficForms, OverlapMovesAsManyBytesInBlocks) {
@@ -164,4 +164,4 @@ TEST(TrafficForms, OfContextRanksFollowsTheFormulas) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::traffic_forms_test

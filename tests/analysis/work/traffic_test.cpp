@@ -4,7 +4,7 @@
 #include "tests/analysis/memory/vocabulary_configs.hpp"
 #include "tests/analysis/work/traffic_steps.hpp"
 
-namespace plumbline {
+namespace plumbline::traffic_test {
 
 namespace {
 
@@ -237,4 +237,4 @@ TEST(Traffic, SplitVocabulary) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::traffic_test

@@ -10,7 +10,7 @@
 #include "bench/plan/plan.hpp"
 #include "core/config/config_checks.hpp"
 
-namespace plumbline {
+namespace plumbline::uneven_load_test {
 namespace {
 
 RunConfig routed(const std::string& routing, int ranks) {
@@ -61,4 +61,4 @@ TEST(UnevenLoad, AnUnevenLoadTakesLongerAndLeavesMemory) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::uneven_load_test

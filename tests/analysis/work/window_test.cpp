@@ -13,7 +13,7 @@
 #include "analysis/work/flops.hpp"
 #include "tests/analysis/sample_configs.hpp"
 
-namespace plumbline {
+namespace plumbline::window_test {
 namespace {
 
 /// Six layers over 40 tokens; the windows of 10 keys are where `full` is false.
@@ -159,4 +159,4 @@ TEST(Window, OnAnAcceleratorBlocksOnBothEdgesAreWhole) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::window_test

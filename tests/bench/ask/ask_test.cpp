@@ -1,6 +1,7 @@
 // Replies to requests, to lines that are none, and their agreement with the functions behind them.
 #include "bench/ask/answer.hpp"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <malloc.h>
@@ -9,6 +10,7 @@
 #include <random>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "analysis/predict/predict.hpp"
@@ -19,7 +21,7 @@
 #include "core/config_text/load_config.hpp"
 #include "tests/support/sanitized.hpp"
 
-namespace plumbline {
+namespace plumbline::ask_test {
 namespace {
 
 using testing::HasSubstr;
@@ -110,6 +112,113 @@ TEST(Ask, RefusalsAreRepliesOfOneLine) {
     EXPECT_EQ(reply["schema"], kAskSchema);
   }
   EXPECT_THAT(refuse_long_request(10'000'000), HasSubstr("found a line of 10000000 bytes"));
+}
+
+TEST(Ask, IdsAreRepeatedByteForByte) {
+  const std::string ids[] = {"0",
+                             "-0",
+                             "9007199254740993",
+                             "18446744073709551615",
+                             "18446744073709551616",
+                             "123456789012345678901234567890",
+                             "-9223372036854775809",
+                             "0.10",
+                             "1.5e3",
+                             "1E+2",
+                             "12345678901234567.25",
+                             R"("")",
+                             R"("a, \"id\": 3}")",
+                             R"("\u0041\/\n")",
+                             "\"\xc3\xa9\"",
+                             R"("\\")",
+                             "null"};
+  for (const std::string& id : ids) {
+    for (const char* request : {R"({"ask":"legality","keys":{"model":"gpt2-124m","id":1},"id":)",
+                                R"({"id2":{"id":5},  "id" :  )", R"({"x":["id",{"id":6}],"id":)"}) {
+      for (const char* end : {"}", " ,\t\"top\":1}", "\r\n}"}) {
+        const std::string reply = answer(request + id + end);
+        EXPECT_THAT(reply, testing::StartsWith(R"({"schema":1,"id":)" + id + ",")) << request << id;
+        EXPECT_TRUE(OrderedJson::accept(reply)) << reply;
+      }
+    }
+  }
+  EXPECT_THAT(answer(R"({"ask":"abacus","\u0069d":7})"), HasSubstr(R"("id":7,)"));
+  EXPECT_THAT(answer(R"({"ask":"abacus"})"), HasSubstr(R"("id":null,)"));
+}
+
+// Unlike a value that no run has, a key that does not exist says nothing about the configuration.
+TEST(Ask, AQuestionThatCannotBeReadIsAnErrorNotIllegal) {
+  const struct {
+    const char* request;
+    const char* error;
+  } cases[] = {
+      {R"({"ask":"legality","keys":{"model":"gpt2-124m","micro_batchsize":2}})",
+       "the nearest known key is micro_batch_size"},
+      {R"({"ask":"legality","config":"gpt2-124m","keys":{"zero_stge":9}})",
+       "the nearest known key is zero_stage"},
+      {R"({"ask":"legality","config":"/nowhere/run.yaml"})", "no such file"},
+      {R"({"ask":"legality","config":"gpt2-124n"})", "did you mean gpt2-124m"},
+      {R"({"ask":"legality","config":"a\u0000b"})", "config: found a NUL byte"},
+      {R"({"ask":"legality","keys":{"tp":[1]}})", "keys: tp: found a list"},
+      {R"({"ask":"compare","keys":{"model":"gpt2-124m","hardware":"h100","tpp":2},"changes":[]})",
+       "unknown key"},
+  };
+  for (const auto& each : cases) {
+    const OrderedJson reply = reply_to(each.request);
+    EXPECT_FALSE(reply.contains("legal")) << reply.dump();
+    EXPECT_THAT(reply.value("error", ""), HasSubstr(each.error)) << each.request;
+    EXPECT_EQ(reply.value("exit_code", 0), 2);
+  }
+  const OrderedJson illegal = reply_to(R"({"ask":"legality","keys":{"model":"gpt2-124m","tp":5}})");
+  EXPECT_EQ(illegal.value("legal", true), false) << illegal.dump();
+}
+
+constexpr const char* kSearch =
+    R"({"ask":"search","id":"s","threads":1,"max_cp":1,"keys":{"model":"gpt2-124m","hardware":"h100",)"
+    R"("gpus":8,"gbs":16,"seq_length":1024}})";
+
+TEST(Ask, ADeadlineEndsASearchWithWhatItHasFound) {
+  OrderedJson request = OrderedJson::parse(kSearch);
+  const OrderedJson whole = reply_to(kSearch);
+  EXPECT_EQ(whole.value("complete", false), true) << whole.dump().substr(0, 500);
+  const auto all = whole.at("configurations").get<std::int64_t>();
+  // Until one fits; a machine may be slow.
+  for (const double deadline : {0.001, 0.01, 0.1, 1.0, 10.0}) {
+    request["deadline_s"] = deadline;
+    const OrderedJson part = reply_to(request.dump());
+    if (part.contains("error")) {
+      EXPECT_EQ(part["exit_code"], 5) << part.dump();
+      EXPECT_THAT(part["error"].get<std::string>(), HasSubstr("raise deadline_s"));
+      continue;
+    }
+    EXPECT_GE(part.at("best").size(), 1U);
+    if (part.at("complete").get<bool>()) break;
+    EXPECT_LE(part.at("configurations").get<std::int64_t>(), all);
+    EXPECT_LT(part.at("simulated").get<std::int64_t>(), whole.at("simulated").get<std::int64_t>());
+  }
+  EXPECT_THAT(answer(R"({"ask":"search","deadline_s":0})"), HasSubstr("deadline_s: found 0"));
+  EXPECT_THAT(answer(R"({"ask":"search","deadline_s":"5"})"), HasSubstr("deadline_s: found"));
+}
+
+TEST(Ask, ACancelledSearchEndsAtTheNextLook) {
+  int looks = 0;
+  const auto stop = [&](std::string_view id) {
+    EXPECT_EQ(id, R"("s")");
+    return ++looks > 100;
+  };
+  const OrderedJson reply = OrderedJson::parse(answer(kSearch, {}, {stop, {}}));
+  EXPECT_EQ(reply.value("complete", true) && !reply.contains("error"), false) << reply.dump();
+  EXPECT_LE(looks, 101);
+  const auto done = [](std::string_view id) { return id == R"("s")"; };
+  for (const auto& [id, cancelled] : {std::pair(R"("s")", true), std::pair(R"("t")", false)}) {
+    const std::string line = fmt::format(R"({{"ask":"cancel","cancel":{}}})", id);
+    EXPECT_EQ(cancelled_id(line), id);
+    EXPECT_EQ(OrderedJson::parse(answer(line, {}, {{}, done})).at("cancelled"), cancelled);
+  }
+  EXPECT_EQ(cancelled_id(kSearch), "");
+  EXPECT_EQ(cancelled_id(R"({"ask":"cancel","cancel":[1]})"), "");
+  EXPECT_EQ(cancelled_id(R"({"ask":"search","keys":{"model":"cancel","cancel":1}})"), "");
+  EXPECT_THAT(answer(R"({"ask":"cancel"})"), HasSubstr("cancel: missing"));
 }
 
 TEST(Ask, ASearchThatFindsNothingHasItsExitCode) {
@@ -249,4 +358,4 @@ TEST(Ask, TheSchemaIsOfThisVersion) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::ask_test

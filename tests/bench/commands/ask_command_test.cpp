@@ -9,7 +9,7 @@
 
 #include "tests/bench/commands/program_folder.hpp"
 
-namespace plumbline {
+namespace plumbline::ask_command_test {
 namespace {
 
 using testing::HasSubstr;
@@ -44,6 +44,23 @@ TEST_F(AskCommand, NoInputIsNoReply) {
   EXPECT_EQ(replies_to("").size(), 0U);
 }
 
+// The line that cancels arrives while the search runs; every line has its reply, in order.
+TEST_F(AskCommand, ALaterLineCancelsASearch) {
+  const std::string search =
+      R"("keys":{"model":"llama-3.1-405b","hardware":"h100","gpus":16384,"gbs":2048,"precision":"bf16"}})";
+  const std::vector<nlohmann::json> replies =
+      replies_to(R"({"ask":"search","id":12345678901234567890123,"threads":1,)" + search + "\n" +
+                 R"({"ask":"legality","id":2,"keys":{"model":"gpt2-124m","hardware":"h100","gbs":8}})" +
+                 "\n" + R"({"ask":"cancel","id":3,"cancel":12345678901234567890123})" + "\n" +
+                 R"({"ask":"cancel","id":4,"cancel":12345678901234567890124})" + "\n");
+  ASSERT_EQ(replies.size(), 4U);
+  EXPECT_FALSE(replies[0].value("complete", false)) << replies[0].dump().substr(0, 500);
+  EXPECT_TRUE(replies[0].contains("complete") || replies[0].value("exit_code", 0) == 5);
+  EXPECT_EQ(replies[1].value("legal", false), true);
+  EXPECT_EQ(replies[2], (nlohmann::json{{"schema", 1}, {"id", 3}, {"cancelled", true}}));
+  EXPECT_EQ(replies[3], (nlohmann::json{{"schema", 1}, {"id", 4}, {"cancelled", false}}));
+}
+
 TEST_F(AskCommand, PrintsItsSchema) {
   const Said said = plumbline("ask --schema");
   EXPECT_EQ(said.exit_code, 0);
@@ -65,4 +82,4 @@ TEST_F(AskCommand, ASearchIsTheOneOfTheCommand) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::ask_command_test

@@ -9,7 +9,7 @@
 
 #include "tests/bench/commands/program_folder.hpp"
 
-namespace plumbline {
+namespace plumbline::cluster_commands_test {
 namespace {
 
 using testing::ContainsRegex;
@@ -209,4 +209,4 @@ TEST_F(ClusterCommands, StragglersOfATimelineAreNamed) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::cluster_commands_test

@@ -15,7 +15,7 @@
 #include "core/base/error.hpp"
 #include "tests/bench/commands/program_folder.hpp"
 
-namespace plumbline {
+namespace plumbline::completion_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -117,4 +117,4 @@ TEST_F(Completion, ScriptsForEveryShell) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::completion_test

@@ -11,7 +11,7 @@
 #include "core/run/processors.hpp"
 #include "tests/bench/commands/program_folder.hpp"
 
-namespace plumbline {
+namespace plumbline::disturbance_test {
 namespace {
 
 using nlohmann::json;
@@ -88,7 +88,7 @@ TEST_F(Disturbance, ACellNextToABusyNeighbourIsMeasuredAgainAndMarked) {
 }
 
 TEST_F(Disturbance, NoiseLooksEverySecond) {
-  const Said said = plumbline("noise --minutes 0.1 --out noise.csv --quiet");
+  const Said said = plumbline("calibrate --noise --minutes 0.1 --out noise.csv --quiet");
   EXPECT_EQ(said.exit_code, 0) << said.err;
   const std::string csv = read("noise.csv");
   EXPECT_GE(std::count(csv.begin(), csv.end(), '\n'), 2);
@@ -96,4 +96,4 @@ TEST_F(Disturbance, NoiseLooksEverySecond) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::disturbance_test

@@ -11,7 +11,7 @@
 #include "core/base/error.hpp"
 #include "tests/bench/commands/program_folder.hpp"
 
-namespace plumbline {
+namespace plumbline::exit_codes_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -77,9 +77,9 @@ std::vector<Case> all_cases() {
       {"matrix", bad_input, "nowhere.yaml"},
       {"matrix", rank_failed, "run.yaml --out m4 --data nowhere.npy"},
       {"matrix", timed_out, "long.yaml --out m5"},
-      {"noise", done, "--minutes 0.05 --out noise.csv"},
-      {"noise", bad_input, "--minutes 0"},
-      {"noise", rank_failed, "--minutes 0.05 --out full.csv"},
+      {"calibrate", done, "--noise --minutes 0.05 --out noise.csv"},
+      {"calibrate", bad_input, "--noise --minutes 0"},
+      {"calibrate", rank_failed, "--noise --minutes 0.05 --out full.csv"},
       {"oom", done, "run.yaml --out o0"},
       {"oom", bad_input, "nowhere.yaml"},
       {"oom", rank_failed, "run.yaml --out o4 --data nowhere.npy"},
@@ -169,4 +169,4 @@ TEST_F(ExitCodes, EachThatTheManualListsIsReached) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::exit_codes_test

@@ -12,7 +12,7 @@
 #include "tests/bench/commands/program_folder.hpp"
 #include "tests/bench/training/generate/golden_generation.hpp"
 
-namespace plumbline {
+namespace plumbline::generate_command_test {
 namespace {
 
 using nlohmann::json;
@@ -45,7 +45,7 @@ TEST_F(GenerateCommand, ContinuesAFileOfPromptsAsTransformersDoes) {
     EXPECT_EQ(found["sequences"][i]["prompt_tokens"], expected[i].prompt.size());
     EXPECT_EQ(found["sequences"][i]["log_probabilities"].size(), 8U);
   }
-  EXPECT_EQ(found["cache_bytes"], json({2 * 16 * 2 * 32 * 4, 2 * 16 * 2 * 32 * 4}));
+  EXPECT_EQ(found["cache_bytes"], json({2 * 16 * 2 * 16 * 4, 2 * 16 * 2 * 16 * 4}));
   EXPECT_EQ(found["decode_passes"], 14);  // two batches
   EXPECT_GT(found["prefill_s"], 0);
   EXPECT_GT(found["tokens_per_s"], 0);
@@ -100,4 +100,4 @@ TEST_F(GenerateCommand, RefusesBadInputWithOneLine) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::generate_command_test

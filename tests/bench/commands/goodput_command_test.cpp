@@ -9,7 +9,7 @@
 
 #include "tests/bench/commands/program_folder.hpp"
 
-namespace plumbline {
+namespace plumbline::goodput_command_test {
 namespace {
 
 using testing::ContainsRegex;
@@ -120,4 +120,4 @@ TEST_F(GoodputCommand, PublishedFiguresStandAlongsideTheLaws) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::goodput_command_test

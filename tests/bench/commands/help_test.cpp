@@ -26,7 +26,7 @@
 #include "core/config/compatibility.hpp"
 #include "core/config_text/config_keys.hpp"
 
-namespace plumbline {
+namespace plumbline::help_test {
 namespace {
 
 using testing::Contains;
@@ -380,4 +380,4 @@ TEST(Glossary, ExplainsTheWordsOfTheOutput) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::help_test

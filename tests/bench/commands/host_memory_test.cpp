@@ -10,7 +10,7 @@
 
 #include "tests/bench/commands/program_folder.hpp"
 
-namespace plumbline {
+namespace plumbline::host_memory_test {
 namespace {
 
 using testing::AllOf;
@@ -52,16 +52,6 @@ TEST_F(HostMemoryOfCommands, ARunIsRefusedWithBothFigures) {
       << read("err.txt");
 }
 
-// Without waiting for the others.
-TEST_F(HostMemoryOfCommands, ATaskIsRefused) {
-  write_config("run.yaml", "model: huge.json\npipeline_model_parallel_size: 2");
-  const Said refused = plumbline("run run.yaml",
-                                 "export RANK=1 WORLD_SIZE=2 LOCAL_RANK=1 LOCAL_WORLD_SIZE=2 "
-                                 "MASTER_ADDR=127.0.0.1 MASTER_PORT=1;");
-  EXPECT_EQ(refused.exit_code, 3) << refused.err;
-  EXPECT_THAT(refused.err, HasSubstr("GiB for the 2 ranks of this host"));
-}
-
 TEST_F(HostMemoryOfCommands, ACellIsUnsupportedAndTheNextOneFollows) {
   write_config("matrix.yaml", "matrix: {model: [huge.json, small.json]}");
   const Said said = plumbline("matrix matrix.yaml --out out --quiet");
@@ -81,4 +71,4 @@ TEST_F(HostMemoryOfCommands, ACellIsUnsupportedAndTheNextOneFollows) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::host_memory_test

@@ -11,7 +11,7 @@
 #include "core/base/escaped_controls.hpp"
 #include "tests/bench/commands/program_folder.hpp"
 
-namespace plumbline {
+namespace plumbline::hostile_text_test {
 namespace {
 
 // A title, a bell, a C1 control, two changes of the direction of writing, a delete.
@@ -152,4 +152,4 @@ TEST_F(HostileText, OfConfigurationsProfilesAndSchedules) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::hostile_text_test

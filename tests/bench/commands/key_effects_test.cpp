@@ -13,7 +13,7 @@
 #include "tests/bench/commands/program_folder.hpp"
 #include "tests/bench/key_values.hpp"
 
-namespace plumbline {
+namespace plumbline::key_effects_test {
 namespace {
 
 constexpr const char* kSizes =
@@ -106,4 +106,4 @@ TEST_F(KeyEffects, EveryKeyOfARunChangesSomethingOrIsRefusedOrNamed) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::key_effects_test

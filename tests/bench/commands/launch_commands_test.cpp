@@ -8,9 +8,10 @@
 
 #include "tests/bench/commands/program_folder.hpp"
 
-namespace plumbline {
+namespace plumbline::launch_commands_test {
 namespace {
 
+namespace fs = std::filesystem;
 using nlohmann::json;
 using testing::HasSubstr;
 
@@ -95,6 +96,35 @@ TEST_F(LaunchCommands, AMixtureIsExportedFromSoftwareWithoutOne) {
   EXPECT_THAT(said.out, HasSubstr("--num-experts 8"));
 }
 
+/// As `predict` takes them: a folder, its config.json, a preset, and a configuration that names one.
+TEST_F(LaunchCommands, ModelsAreExplained) {
+  fs::create_directory(folder_ / "hf");
+  fs::create_directory(folder_ / "empty");
+  fs::copy(fs::path(PLUMBLINE_SOURCE_DIR) / "tests/golden/llama/config.json", folder_ / "hf");
+  write("run.yaml", "model: hf\nseq_length: 64\n");
+  write("wrong.yaml", "model: hf\nseq_length: many\n");
+  const std::string words = "(llama, 2 layers, hidden 16)";
+  const std::pair<const char*, std::string> cases[] = {
+      {"hf", "hf " + words + "  hf/config.json\n"},
+      {"hf/", "hf/ " + words + "  hf/config.json\n"},
+      {"hf/config.json", "hf/config.json " + words + "  hf/config.json\n"},
+      {"run.yaml", "hf " + words + "  run.yaml:1\n"},
+      {"llama-3.1-8b", "llama-3.1-8b (llama, 32 layers, hidden 4096)  llama-3.1-8b\n"}};
+  for (const auto& [source, line] : cases) {
+    const Said said = plumbline(std::string("explain-config ") + source);
+    EXPECT_EQ(said.exit_code, 0) << said.err;
+    EXPECT_THAT(said.out, HasSubstr(line)) << source;
+  }
+  for (const auto& [source, message] : {std::pair("empty", "config.json: no such file"),
+                                        {"wrong.yaml", "wrong.yaml:2: seq_length: found \"many\""}}) {
+    for (const char* command : {"explain-config", "predict"}) {
+      const Said said = plumbline(fmt::format("{} {}", command, source));
+      EXPECT_EQ(said.exit_code, 2) << command << ' ' << source;
+      EXPECT_THAT(said.err, HasSubstr(message)) << command;
+    }
+  }
+}
+
 TEST_F(LaunchCommands, RefusalsAreOneLine) {
   const std::string arguments =
       "--num-layers 2 --hidden-size 64 --num-attention-heads 2 --seq-length 8 --max-position-embeddings 8 "
@@ -109,4 +139,4 @@ TEST_F(LaunchCommands, RefusalsAreOneLine) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::launch_commands_test

@@ -9,7 +9,7 @@
 
 #include "tests/bench/commands/program_folder.hpp"
 
-namespace plumbline {
+namespace plumbline::matrix_faults_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -83,4 +83,4 @@ TEST_F(MatrixFaults, WhatThisMachineHasNotIsLookedAtAgain) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::matrix_faults_test

@@ -9,7 +9,7 @@
 
 #include "tests/bench/commands/program_folder.hpp"
 
-namespace plumbline {
+namespace plumbline::operator_command_test {
 namespace {
 
 using testing::HasSubstr;
@@ -83,4 +83,4 @@ TEST_F(OperatorCommand, SaysWhatToChange) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::operator_command_test

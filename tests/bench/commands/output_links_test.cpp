@@ -9,7 +9,7 @@
 
 #include "tests/bench/commands/program_folder.hpp"
 
-namespace plumbline {
+namespace plumbline::output_links_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -104,4 +104,4 @@ TEST_F(OutputLinks, ThatAUserNamesAreFollowed) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::output_links_test

@@ -5,7 +5,7 @@
 
 #include "tests/bench/commands/program_folder.hpp"
 
-namespace plumbline {
+namespace plumbline::predict_command_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -176,4 +176,4 @@ TEST_F(Predict, SetsFormulasBesideExactBytes) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::predict_command_test

@@ -8,7 +8,7 @@
 
 #include "tests/bench/commands/program_folder.hpp"
 
-namespace plumbline {
+namespace plumbline::predict_summary_test {
 namespace {
 
 using testing::HasSubstr;
@@ -41,8 +41,8 @@ TEST_F(PredictSummary, SaysWhatWasPredictedAndTheVerdict) {
        "TP 2, PP 4, CP 1, EP 1, DP 2; 1f1b; sequence parallelism\n"
        "sequence 4096; batch 32 = 2 replicas x 16 micro-batches of 1\n"
        "bf16; ZeRO 1; activation recomputation none\n"
-       "fits: ",
-       " GiB (", 0},
+       "step: ",
+       " sources)\nfits: ", 0},
       {"llama-3.1-8b --hardware h100-sxm-80gb --gpus 8 --gbs 8 --seq-length 4096 --precision bf16 --software "
        "torchtitan "
        "--recompute-granularity full",
@@ -50,7 +50,7 @@ TEST_F(PredictSummary, SaysWhatWasPredictedAndTheVerdict) {
        "TP 1, PP 1, CP 1, EP 1, DP 8\n"
        "sequence 4096; batch 8 = 8 replicas x 1 micro-batches of 1\n"
        "bf16; FSDP; activation recomputation full (1 layer per unit)\n"
-       "fits: ",
+       "step: ",
        "%), largest: ", 0},
       {"llama-3.1-8b --hardware h100-sxm-80gb --gbs 1 --seq-length 4096 --precision bf16",
        "llama-3.1-8b, 8.0 B parameters; 1 x h100-sxm-80gb; software plumbline\n", "\ndoes not fit: ", 3},
@@ -136,4 +136,4 @@ TEST_F(PredictSummary, TablesAndPagesSayGuess) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::predict_summary_test

@@ -10,7 +10,7 @@
 
 #include "tests/bench/commands/program_folder.hpp"
 
-namespace plumbline {
+namespace plumbline::predicted_plans_test {
 namespace {
 
 using testing::HasSubstr;
@@ -155,8 +155,6 @@ TEST_F(PredictedPlans, WhatCannotBeDrawnSaysSo) {
     std::vector<const char*> says;
   };
   const std::vector<Case> cases = {
-      {"predict llama-3.1-8b --hardware h100-sxm-80gb --svg no/such/t.svg",
-       {"--svg", "expected a writable folder"}},
       {"predict llama-3.1-8b --hardware h100-sxm-80gb --gbs 1000000 --trace t.json",
        {"--trace: found a step of", "expected at most 1000000", "global_batch_size"}},
       {"predict --parameters 7e9 --timeline", {"--parameters with --timeline", "expected a CONFIG"}},
@@ -171,4 +169,4 @@ TEST_F(PredictedPlans, WhatCannotBeDrawnSaysSo) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::predicted_plans_test

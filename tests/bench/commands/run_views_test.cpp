@@ -13,7 +13,7 @@
 
 #include "tests/bench/commands/program_folder.hpp"
 
-namespace plumbline {
+namespace plumbline::run_views_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -170,4 +170,4 @@ TEST_F(Views, AMatrixKeepsTimelinesThatTheReportDraws) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::run_views_test

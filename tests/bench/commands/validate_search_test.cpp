@@ -13,7 +13,7 @@
 #include "core/config_text/load_config.hpp"
 #include "tests/bench/commands/program_folder.hpp"
 
-namespace plumbline {
+namespace plumbline::validate_search_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -45,7 +45,7 @@ TEST_F(ValidateSearch, ValidateWorksFromAnyFolder) {
 TEST_F(ValidateSearch, ValidateRefusesBadTables) {
   EXPECT_EQ(plumbline("validate --tables nowhere").exit_code, 2);
   EXPECT_EQ(plumbline("validate --table nonsense").exit_code, 2);
-  EXPECT_EQ(plumbline("validate --plot nowhere/x.svg").exit_code, 2);
+  EXPECT_EQ(plumbline("validate --plot nowhere/x.svg").exit_code, 4);
   fs::create_directory(folder_ / "tables");
   EXPECT_EQ(plumbline("validate --tables tables").exit_code, 2);
   write("tables/korthikanti_table5.csv", "model,heads,full_recompute_iter_s\n22B,banana,1\n");
@@ -89,8 +89,53 @@ TEST_F(ValidateSearch, UnknownTablesAreNamedAndEndWithTwo) {
   write("tables/notes.txt", "not a table");
   const Said outcome = plumbline("validate --tables tables");
   EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
-  EXPECT_THAT(outcome.out, HasSubstr("no reader for this table"));
+  EXPECT_THAT(outcome.out, HasSubstr("unreadable"));
   EXPECT_THAT(outcome.err, HasSubstr("of_my_own.csv: no reader for this table"));
+}
+
+/// Files that cells and headers name are found beside the table, wherever the program is started.
+TEST_F(ValidateSearch, FilesOfATableAreFoundBesideIt) {
+  fs::create_directories(folder_ / "tables/hw");
+  write("tables/hw/half.json", R"({"name": "half", "like": "h100-sxm-80gb", "constants":
+      {"peak_16bit": {"value": 494.5e12, "source": "half of it"},
+       "peak_8bit": {"value": 989e12, "dense": true, "source": "half of it"}}})");
+  write("tables/hw/model.json", read(fs::path(PLUMBLINE_SOURCE_DIR) / "tests/golden/llama/config.json"));
+  const std::string keys =
+      "software: megatron-core, seq_length: 64, micro_batch_size: 1, global_batch_size: 8, world_size: 8";
+  write("tables/cells.csv",
+        "hardware,model,step_s\nhw/half.json,hw/model.json,1\nh100-sxm-80gb,llama-3.1-8b,1\n");
+  write("tables/cells.yaml", "defaults: {" + keys + "}\n");
+  write("tables/header.csv", "step_s\n1\n");
+  write("tables/header.yaml", "defaults: {hardware: hw/half.json, model: hw/model.json, " + keys + "}\n");
+  const Said from_above = plumbline("validate --tables tables --json");
+  ASSERT_EQ(from_above.exit_code, 0) << from_above.err;
+  const auto tables = nlohmann::json::parse(from_above.out).at("tables");
+  ASSERT_EQ(tables.at(0).at("comparisons").size(), 2U);
+  EXPECT_EQ(tables.at(0)["comparisons"][0]["predicted"], tables.at(1)["comparisons"][0]["predicted"]);
+  const auto absolute =
+      nlohmann::json::parse(plumbline("validate --json --tables " + (folder_ / "tables").string()).out);
+  EXPECT_EQ(absolute.at("tables").at(0)["comparisons"], tables.at(0)["comparisons"]);
+}
+
+TEST_F(ValidateSearch, AFailureOfRowsIsSaidOnce) {
+  fs::create_directory(folder_ / "tables");
+  std::string text = "hardware,tp,step_s\n";
+  for (int row = 1; row <= 20; ++row) text += row % 4 == 0 ? "h100-sxm-80gb,x,1\n" : "hw/none.json,1,1\n";
+  write("tables/runs.csv", text);
+  write("tables/runs.yaml",
+        "defaults: {software: megatron-core, seq_length: 64, micro_batch_size: 1, global_batch_size: 8, "
+        "world_size: 8, model: llama-3.1-8b}\n");
+  for (const char* more : {"", "--json", "--rows --json", "--changes", "--group-by source"}) {
+    const Said said = plumbline(std::string("--quiet validate --tables tables ") + more);
+    EXPECT_EQ(said.exit_code, 2);
+    EXPECT_EQ(std::count(said.err.begin(), said.err.end(), '\n'), 2) << said.err;
+    EXPECT_THAT(said.err, HasSubstr("runs.csv: rows 1, 2, 3, 5, 6, 7, 9, 10, 11, 13 and 5 more: "));
+    EXPECT_THAT(said.err, HasSubstr("runs.csv: rows 4, 8, 12, 16, 20: tensor_model_parallel_size: found "));
+  }
+  const Said rows = plumbline("--quiet validate --tables tables --rows");
+  EXPECT_EQ(rows.exit_code, 2);
+  EXPECT_EQ(std::count(rows.err.begin(), rows.err.end(), '\n'), 1) << rows.err;
+  EXPECT_THAT(rows.out, HasSubstr("row 4 skipped: runs.csv: row 4: tensor_model_parallel_size: found "));
 }
 
 TEST_F(ValidateSearch, SearchFindsTheBestFirst) {
@@ -245,7 +290,7 @@ TEST_F(ValidateSearch, ImpossibleRequestsSayWhatWouldHaveToChange) {
       {"search gpt.yaml", 2, "--gpus: missing"},
       {"search gpt2-124m --gpus 8", 2, "--hardware: missing"},
       {"search gpt.yaml --gpus 8 --cp 2 --max-cp 1", 2, "no configuration with context_parallel_size 2"},
-      {"search gpt.yaml --gpus 8 --max-cp 0", 2, "--max-cp 0: expected 1 to 4096"},
+      {"search gpt.yaml --gpus 8 --max-cp 0", 2, "--max-cp: found 0, expected a whole number from 1 to 4096"},
       {"search gpt.yaml --gpus 8 --seq-length 2048", 2, "learned positions"},
       {"search gpt.yaml --gpus 8 --top 0", 2, "--top"},
       {"search gpt.yaml --gpus 8 --set teacher=gpt2-124m", 2, "distillation is not searched"},
@@ -262,4 +307,4 @@ TEST_F(ValidateSearch, ImpossibleRequestsSayWhatWouldHaveToChange) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::validate_search_test

@@ -15,7 +15,7 @@
 #include "tests/bench/convert/convert_folder.hpp"
 #include "tests/support/refusal.hpp"
 
-namespace plumbline::convert {
+namespace plumbline::convert::check_test {
 namespace {
 
 using testing::ElementsAre;
@@ -146,4 +146,4 @@ TEST_F(CheckTest, WhatIsNoPairOfCheckpointsIsRefused) {
 }
 
 }  // namespace
-}  // namespace plumbline::convert
+}  // namespace plumbline::convert::check_test

@@ -9,7 +9,7 @@
 #include "core/checkpoints/torch_file.hpp"
 #include "tests/bench/convert/convert_folder.hpp"
 
-namespace plumbline::convert {
+namespace plumbline::convert::convert_refusals_test {
 namespace {
 
 using testing::HasSubstr;
@@ -267,4 +267,4 @@ TEST_F(ConvertRefusalsTest, OtherNamesAndExtraStatesArePassed) {
 }
 
 }  // namespace
-}  // namespace plumbline::convert
+}  // namespace plumbline::convert::convert_refusals_test

@@ -10,7 +10,7 @@
 #include "core/base/error.hpp"
 #include "tests/bench/convert/convert_folder.hpp"
 
-namespace plumbline::convert {
+namespace plumbline::convert::convert_test {
 namespace {
 
 using testing::Contains;
@@ -238,4 +238,4 @@ TEST_F(ConvertTest, WhatIsThereStaysUnlessToldOtherwise) {
 }
 
 }  // namespace
-}  // namespace plumbline::convert
+}  // namespace plumbline::convert::convert_test

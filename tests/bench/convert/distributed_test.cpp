@@ -10,7 +10,7 @@
 #include "core/base/error.hpp"
 #include "tests/bench/convert/convert_folder.hpp"
 
-namespace plumbline::convert {
+namespace plumbline::convert::distributed_test {
 namespace {
 
 using testing::HasSubstr;
@@ -105,4 +105,4 @@ TEST_F(DistributedTest, DamagedOnesAreRefusedInOneLine) {
 }
 
 }  // namespace
-}  // namespace plumbline::convert
+}  // namespace plumbline::convert::distributed_test

@@ -11,7 +11,7 @@
 #include "core/tensor/half_floats.hpp"
 #include "tests/bench/convert/convert_folder.hpp"
 
-namespace plumbline::convert {
+namespace plumbline::convert::fp8_source_test {
 namespace {
 
 using testing::HasSubstr;
@@ -162,4 +162,4 @@ TEST_F(Fp8SourceTest, ExpertsHaveGroupedNamesOnRequest) {
 }
 
 }  // namespace
-}  // namespace plumbline::convert
+}  // namespace plumbline::convert::fp8_source_test

@@ -8,7 +8,7 @@
 #include "core/files/safetensors.hpp"
 #include "tests/bench/convert/convert_folder.hpp"
 
-namespace plumbline::convert {
+namespace plumbline::convert::megatron_rules_test {
 namespace {
 
 using MegatronRulesTest = ConvertFolder;
@@ -209,4 +209,4 @@ TEST_F(MegatronRulesTest, Gpt2IsTransposedAndItsTableIsOnBothEnds) {
 }
 
 }  // namespace
-}  // namespace plumbline::convert
+}  // namespace plumbline::convert::megatron_rules_test

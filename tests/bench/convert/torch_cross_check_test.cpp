@@ -8,7 +8,7 @@
 
 #include "tests/bench/convert/convert_folder.hpp"
 
-namespace plumbline::convert {
+namespace plumbline::convert::torch_cross_check_test {
 namespace {
 
 using TorchCrossCheckTest = ConvertFolder;
@@ -36,4 +36,4 @@ TEST_F(TorchCrossCheckTest, BothOpenWhatTheOtherWrites) {
 }
 
 }  // namespace
-}  // namespace plumbline::convert
+}  // namespace plumbline::convert::torch_cross_check_test

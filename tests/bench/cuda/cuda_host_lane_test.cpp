@@ -13,7 +13,7 @@
 #include "core/base/error.hpp"
 #include "tests/core/backends/fake_gpu/streams.hpp"
 
-namespace plumbline {
+namespace plumbline::cuda_host_lane_test {
 namespace {
 
 constexpr std::int64_t kElements = 1000;
@@ -100,4 +100,4 @@ TEST(CudaHostLane, RefusesWhatDoesNotFit) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::cuda_host_lane_test

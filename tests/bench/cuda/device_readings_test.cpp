@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace plumbline {
+namespace plumbline::device_readings_test {
 namespace {
 
 /// A device that a test fills: the processes' memory is known, readings are derived from it.
@@ -111,4 +111,4 @@ TEST(DeviceReadings, MemoryThatOthersReturnIsNoNegativeShare) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::device_readings_test

@@ -9,7 +9,7 @@
 
 #include "tests/core/backends/fake_gpu/streams.hpp"
 
-namespace plumbline {
+namespace plumbline::device_timer_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -88,4 +88,4 @@ TEST(DeviceTimer, ACallThatWaitsForTheDeviceIsTimedAllTheSame) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::device_timer_test

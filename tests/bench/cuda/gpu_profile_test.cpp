@@ -7,7 +7,7 @@
 #include "bench/plan/plan.hpp"
 #include "core/config/run_config.hpp"
 
-namespace plumbline {
+namespace plumbline::gpu_profile_test {
 namespace {
 
 constexpr const char* kAccelerator = "h100-sxm-80gb";
@@ -45,4 +45,4 @@ TEST(GpuProfile, WhatWasMeasuredCountsAndTheRestIsTheAccelerators) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::gpu_profile_test

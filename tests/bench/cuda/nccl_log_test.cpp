@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <fstream>
 
-namespace plumbline {
+namespace plumbline::nccl_log_test {
 namespace {
 
 using testing::ElementsAre;
@@ -58,4 +58,4 @@ TEST(NcclLog, IsWrittenWhereNobodyAskedForAnother) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::nccl_log_test

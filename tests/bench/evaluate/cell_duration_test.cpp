@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace plumbline {
+namespace plumbline::cell_duration_test {
 namespace {
 
 Prediction predicted(double step_s, bool fits = true) {
@@ -73,4 +73,4 @@ TEST(CellDuration, TimeoutsFollowThePrediction) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::cell_duration_test

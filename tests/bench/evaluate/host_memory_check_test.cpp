@@ -8,7 +8,7 @@
 #include "bench/plan/plan.hpp"
 #include "core/base/error.hpp"
 
-namespace plumbline {
+namespace plumbline::host_memory_check_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -67,4 +67,4 @@ TEST(HostMemory, IsRefusedOnlyWhereItDoesNotSuffice) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::host_memory_check_test

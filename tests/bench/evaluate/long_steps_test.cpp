@@ -16,7 +16,7 @@
 #include "core/config/config_checks.hpp"
 #include "core/schedule/schedule_traits.hpp"
 
-namespace plumbline {
+namespace plumbline::long_steps_test {
 namespace {
 
 using testing::HasSubstr;
@@ -156,4 +156,4 @@ TEST(LongSteps, WhatCannotBeShortenedIsRefusedBeforeItIsMade) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::long_steps_test

@@ -16,7 +16,7 @@
 #include "core/base/error.hpp"
 #include "core/config/config_checks.hpp"
 
-namespace plumbline {
+namespace plumbline::one_model_test {
 namespace {
 
 int from_environment(const char* name, int otherwise) {
@@ -130,4 +130,4 @@ TEST(OneModel, SearchPredictOomAndValidateGiveTheSameSecondsAndBytes) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::one_model_test

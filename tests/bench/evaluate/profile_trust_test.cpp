@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace plumbline {
+namespace plumbline::profile_trust_test {
 namespace {
 
 using testing::ElementsAre;
@@ -44,4 +44,4 @@ TEST(ProfileTrust, EveryDoubtIsALine) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::profile_trust_test

@@ -14,7 +14,7 @@
 #include "core/base/error.hpp"
 #include "tests/support/temporary_folder.hpp"
 
-namespace plumbline {
+namespace plumbline::fit_test {
 namespace {
 
 using testing::HasSubstr;
@@ -153,4 +153,4 @@ TEST(FitChoice, PrecisionIsWhatTheProcessorMultiplies) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::fit_test

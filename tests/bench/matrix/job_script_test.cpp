@@ -17,7 +17,7 @@
 #include "core/base/shell_word.hpp"
 #include "tests/support/temporary_folder.hpp"
 
-namespace plumbline {
+namespace plumbline::job_script_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -111,4 +111,4 @@ TEST(Agents, TakeTheHostWhereTheyWantIt) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::job_script_test

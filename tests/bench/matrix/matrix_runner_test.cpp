@@ -6,10 +6,11 @@
 #include <algorithm>
 #include <set>
 
+#include "core/base/atomic_file.hpp"
 #include "core/config_text/matrix_config.hpp"
 #include "tests/bench/matrix/matrix_cells.hpp"
 
-namespace plumbline {
+namespace plumbline::matrix_runner_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -177,7 +178,7 @@ TEST_F(MatrixRunner, AMeasurementThatCannotBeStoredIsNoFailedCell) {
         measure_cell(cell("a").config, {FAKE_RANKS, {"complain", path + ": cannot be written: disk full"}},
                      {folder_ + "/cells", "a", {}, {}}, record);
       },
-      ThrowsMessage<InputError>(HasSubstr("disk full")));
+      ThrowsMessage<OutputError>(HasSubstr("disk full")));
 }
 
 TEST_F(MatrixRunner, DoesNotStartWhenNothingCanBeMeasured) {
@@ -224,4 +225,4 @@ TEST(ProgressLines, ShowTimeLeft) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::matrix_runner_test

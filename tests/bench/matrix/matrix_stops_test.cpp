@@ -8,7 +8,7 @@
 
 #include "tests/bench/matrix/matrix_cells.hpp"
 
-namespace plumbline {
+namespace plumbline::matrix_stops_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -116,4 +116,4 @@ TEST_F(MatrixStops, ASupervisorThatIsToldToEndEndsTheMatrix) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::matrix_stops_test

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace plumbline {
+namespace plumbline::matrix_time_test {
 namespace {
 
 /// A matrix of `cells` disturbed cells, each to be repeated twice: time of repeats relative to the rest.
@@ -52,4 +52,4 @@ TEST(MatrixTime, ThePaceIsThatOfTheCellsSoFar) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::matrix_time_test

@@ -18,7 +18,7 @@
 #include "core/validate/validate.hpp"
 #include "tests/support/refusal.hpp"
 
-namespace plumbline {
+namespace plumbline::plan_test {
 namespace {
 
 using testing::HasSubstr;
@@ -188,4 +188,4 @@ TEST(Plan, DistillationFollowsTheFormulasAndBubbleFillIsShorter) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::plan_test

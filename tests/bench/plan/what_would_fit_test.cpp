@@ -4,10 +4,19 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "bench/plan/plan.hpp"
-#include "core/config/model_config.hpp"
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <vector>
 
-namespace plumbline {
+#include "analysis/hardware/profiles/profiles.hpp"
+#include "analysis/predict/prediction_rows.hpp"
+#include "bench/plan/plan.hpp"
+#include "core/config/config_checks.hpp"
+#include "core/config/model_config.hpp"
+#include "core/config_text/load_config.hpp"
+
+namespace plumbline::what_would_fit_test {
 namespace {
 
 using testing::HasSubstr;
@@ -116,5 +125,73 @@ TEST(WhatWouldFit, TheAdviceFits) {
   EXPECT_TRUE(predict_memory(config, schedule_for(config)).fits(config.machine.memory_budget));
 }
 
+/// The settings of every alternative of an advice, "it would fit with KEY VALUE and KEY VALUE (9 GiB), or
+/// with KEY VALUE, KEY VALUE (8 GiB)".
+std::vector<Overrides> alternatives_of(const std::string& line) {
+  constexpr std::string_view kBegin = "it would fit with ";
+  std::vector<Overrides> all;
+  const std::size_t begin = line.find(kBegin);
+  if (begin == std::string::npos) return all;
+  std::string rest = line.substr(begin + kBegin.size()) + ", or with ";
+  for (std::size_t end = 0; (end = rest.find(", or with ")) != std::string::npos; rest.erase(0, end + 10)) {
+    std::string settings = rest.substr(0, rest.find(" ("));
+    for (std::size_t at = 0; (at = settings.find(" and ")) != std::string::npos;)
+      settings.replace(at, 5, ", ");
+    std::istringstream words(settings);
+    Overrides one;
+    for (std::string key, value; words >> key >> value;) {
+      if (value.ends_with(',')) value.pop_back();
+      one.push_back({key, value});
+    }
+    all.push_back(one);
+  }
+  return all;
+}
+
+/// Advice is for the software that it is given for: followed, it is legal, nothing is predicted as if, and it
+/// fits.
+TEST(WhatWouldFit, EveryAdviceIsLegalForItsSoftware) {
+  const HardwareProfile hardware = load_hardware("h100-sxm-80gb");
+  const Overrides kTooLarge[] = {
+      {{"model", "llama-3.1-8b"}, {"world_size", "8"}, {"micro_batch_size", "8"}, {"seq_length", "8192"}},
+      {{"model", "llama-3.1-70b"}, {"world_size", "32"}, {"seq_length", "8192"}},
+      {{"model", "llama-3.1-405b"}, {"world_size", "64"}, {"seq_length", "4096"}},
+      {{"model", "qwen3-235b-a22b"}, {"world_size", "32"}, {"seq_length", "4096"}},
+  };
+  int followed = 0;
+  for (const auto& [name, software] : built_in_profiles().software) {
+    for (const Overrides& given : kTooLarge) {
+      Overrides keys = given;
+      keys.insert(keys.end(), {{"software", name},
+                               {"hardware", "h100-sxm-80gb"},
+                               {"precision", "bf16"},
+                               {"global_batch_size", "256"}});
+      const RunConfig config = load_run_config("", keys);
+      if (why_invalid(config) || why_unpredictable(config) || why_unpredictable(config, hardware)) continue;
+      const RepeatedSchedule step = step_for(config);
+      const Fit fit = fit_of(config, step.once, hardware, predict_memory(config, step));
+      if (fit.fits) continue;
+      const std::string line = what_would_fit(config, hardware, fit);
+      for (const Overrides& alternative : alternatives_of(line)) {
+        SCOPED_TRACE(name + ": " + line);
+        Overrides changed = keys;
+        changed.insert(changed.end(), alternative.begin(), alternative.end());
+        const RunConfig advised = load_run_config("", changed);
+        EXPECT_EQ(why_invalid(advised).value_or(""), "");
+        EXPECT_EQ(why_unpredictable(advised).value_or(""), "");
+        EXPECT_EQ(why_unpredictable(advised, hardware).value_or(""), "");
+        EXPECT_THAT(predicted_as_if(advised, hardware), testing::IsEmpty());
+        const RepeatedSchedule theirs = step_for(advised);
+        EXPECT_TRUE(fit_of(advised, theirs.once, hardware, predict_memory(advised, theirs)).fits);
+        ++followed;
+      }
+      if (software.communication.sharded) {
+        EXPECT_THAT(line, Not(HasSubstr("zero_stage")));
+      }
+    }
+  }
+  EXPECT_GT(followed, 100);
+}
+
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::what_would_fit_test

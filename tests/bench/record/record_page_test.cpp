@@ -11,7 +11,7 @@
 #include "bench/show/text/cell_columns.hpp"
 #include "tests/bench/record/record_support.hpp"
 
-namespace plumbline {
+namespace plumbline::record_page_test {
 namespace {
 
 constexpr const char* kGenerated = "\n## Keys\n";
@@ -54,7 +54,7 @@ std::string columns_text() {
   for (const CellColumn& column : cell_columns()) {
     if (column.csv.empty()) continue;
     const std::string group = units.group(column);
-    text += fmt::format("| {} | {} | `{}` | {} |\n", group.substr(0, group.find(',')), column.label(),
+    text += fmt::format("| {} | {} | `{}` | {} |\n", group.substr(0, group.find(',')), column.label({}),
                         column.csv, column.json.empty() ? "" : fmt::format("`{}`", column.json));
   }
   return text;
@@ -84,4 +84,4 @@ TEST(RecordPage, SchemaAndPageAreCurrent) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::record_page_test

@@ -9,7 +9,7 @@
 
 #include "tests/bench/record/record_support.hpp"
 
-namespace plumbline {
+namespace plumbline::record_schema_test {
 namespace {
 
 /// The part of JSON Schema that record.schema.json uses; complaints are "path: keyword".
@@ -109,4 +109,4 @@ TEST(RecordSchema, RefusesWhatIsWrong) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::record_schema_test

@@ -18,7 +18,7 @@
 #include "tests/bench/record/record_support.hpp"
 #include "tests/support/temporary_folder.hpp"
 
-namespace plumbline {
+namespace plumbline::record_store_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -89,11 +89,11 @@ TEST(RecordStore, SaysWhichLineIsNoRecord) {
 TEST(RecordStore, RefusesAFolderThatCannotBeWritten) {
   const TemporaryFolder folder;
   folder.write("file", "x");
-  EXPECT_THROW(RecordStore(folder.at("file")), InputError);
-  EXPECT_THROW(RecordStore(folder.at("file/below")), InputError);
-  EXPECT_THROW(RecordStore("/proc/nowhere"), InputError);
+  EXPECT_THROW(RecordStore(folder.at("file")), OutputError);
+  EXPECT_THROW(RecordStore(folder.at("file/below")), OutputError);
+  EXPECT_THROW(RecordStore("/proc/nowhere"), OutputError);
   fs::create_directory(folder.at(kResultsFile));
-  EXPECT_THROW(RecordStore(folder.folder_), InputError);
+  EXPECT_THROW(RecordStore(folder.folder_), OutputError);
   EXPECT_THROW(load_records(folder.folder_), InputError);
   EXPECT_THROW(load_records(folder.at("missing")), InputError);
   EXPECT_EQ(folder.read("file"), "x");
@@ -183,4 +183,4 @@ TEST(RecordStore, LosesNothingWhenItsWriterIsKilled) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::record_store_test

@@ -10,7 +10,7 @@
 #include "core/base/error.hpp"
 #include "tests/bench/record/record_support.hpp"
 
-namespace plumbline {
+namespace plumbline::record_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -178,4 +178,4 @@ TEST(Record, RefusesWhatIsNoRecord) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::record_test

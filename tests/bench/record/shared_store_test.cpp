@@ -18,7 +18,7 @@
 #include "tests/bench/record/record_support.hpp"
 #include "tests/support/temporary_folder.hpp"
 
-namespace plumbline {
+namespace plumbline::shared_store_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -105,4 +105,4 @@ TEST_F(SharedStore, AClaimEndsWithItsOwner) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::shared_store_test

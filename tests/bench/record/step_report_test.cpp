@@ -10,7 +10,7 @@
 #include "core/base/error.hpp"
 #include "tests/bench/record/record_support.hpp"
 
-namespace plumbline {
+namespace plumbline::step_report_test {
 namespace {
 
 using testing::HasSubstr;
@@ -150,4 +150,4 @@ TEST(Rounds, ADisturbedOneDoesNotCountNextToAQuietOne) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::step_report_test

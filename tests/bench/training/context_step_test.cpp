@@ -16,7 +16,7 @@
 #include "core/run/solo_communicator.hpp"
 #include "tests/bench/training/support/training_support.hpp"
 
-namespace plumbline::training {
+namespace plumbline::training::context_step_test {
 namespace {
 
 struct Case {
@@ -266,4 +266,4 @@ TEST(ContextParallel, GoldenModelsEqualPyTorchs) {
 }
 
 }  // namespace
-}  // namespace plumbline::training
+}  // namespace plumbline::training::context_step_test

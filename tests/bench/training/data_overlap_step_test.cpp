@@ -13,7 +13,7 @@
 #include "core/config/config_checks.hpp"
 #include "tests/bench/training/support/training_support.hpp"
 
-namespace plumbline::training {
+namespace plumbline::training::data_overlap_step_test {
 namespace {
 
 struct Case {
@@ -101,4 +101,4 @@ TEST(SecondaryShards, ChangeNoBitAndMoveWhatIsPredicted) {
 }
 
 }  // namespace
-}  // namespace plumbline::training
+}  // namespace plumbline::training::data_overlap_step_test

@@ -17,7 +17,7 @@
 #include "tests/bench/training/support/predicted_step.hpp"
 #include "tests/bench/training/support/training_support.hpp"
 
-namespace plumbline::training {
+namespace plumbline::training::distillation_step_test {
 namespace {
 
 constexpr const char* kSchedules[] = {"nemo-2504", "abeja", "nemo-13065", "bubble-fill"};
@@ -197,4 +197,4 @@ TEST_P(GoldenDistillation, LossAndGradientsEqualPyTorchs) {
 INSTANTIATE_TEST_SUITE_P(Losses, GoldenDistillation, testing::Values("forward", "reverse"));
 
 }  // namespace
-}  // namespace plumbline::training
+}  // namespace plumbline::training::distillation_step_test

@@ -14,7 +14,7 @@
 #include "kernels/cpu/cpu_operators.hpp"
 #include "tests/bench/training/support/training_support.hpp"
 
-namespace plumbline::training {
+namespace plumbline::training::expert_dispatch_test {
 namespace {
 
 constexpr int kExperts = 8;
@@ -197,4 +197,4 @@ TEST(ExpertDispatch, GatheredTokensOfAHundredRandomRoutingsFindTheirExpertsAndTh
 }
 
 }  // namespace
-}  // namespace plumbline::training
+}  // namespace plumbline::training::expert_dispatch_test

@@ -21,7 +21,7 @@
 #include "tests/bench/training/support/predicted_step.hpp"
 #include "tests/bench/training/support/training_support.hpp"
 
-namespace plumbline::training {
+namespace plumbline::training::expert_step_test {
 namespace {
 
 enum class Model { mixtral, shared, deepseek, many };
@@ -386,4 +386,4 @@ TEST(ExpertStep, TakesAsLongOnEmulatedDevicesAsPredicted) {
 }
 
 }  // namespace
-}  // namespace plumbline::training
+}  // namespace plumbline::training::expert_step_test

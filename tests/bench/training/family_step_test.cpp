@@ -21,7 +21,7 @@
 #include "tests/bench/training/support/predicted_step.hpp"
 #include "tests/bench/training/support/training_support.hpp"
 
-namespace plumbline::training {
+namespace plumbline::training::family_step_test {
 namespace {
 
 constexpr const char* kFamilyModels[] = {"qwen3",
@@ -218,4 +218,4 @@ TEST(Families, EveryRowOfTheTableHasAGoldenModel) {
 }
 
 }  // namespace
-}  // namespace plumbline::training
+}  // namespace plumbline::training::family_step_test

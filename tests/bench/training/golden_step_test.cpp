@@ -15,7 +15,7 @@
 #include "kernels/cpu/cpu_operators.hpp"
 #include "tests/bench/training/support/training_support.hpp"
 
-namespace plumbline::training {
+namespace plumbline::training::golden_step_test {
 namespace {
 
 class GoldenStep : public testing::TestWithParam<const char*> {};
@@ -102,4 +102,4 @@ TEST(GoldenDropout, EveryStepAndSeedDropsOthers) {
 }
 
 }  // namespace
-}  // namespace plumbline::training
+}  // namespace plumbline::training::golden_step_test

@@ -13,7 +13,7 @@
 #include "tests/bench/training/support/training_support.hpp"
 #include "tests/support/temporary_folder.hpp"
 
-namespace plumbline::training {
+namespace plumbline::training::loss_mask_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -131,4 +131,4 @@ TEST_F(LossMaskTest, WithoutAnyTokenLossAndGradientsAreZero) {
 }
 
 }  // namespace
-}  // namespace plumbline::training
+}  // namespace plumbline::training::loss_mask_test

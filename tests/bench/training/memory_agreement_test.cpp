@@ -14,7 +14,7 @@
 #include "schedules/make_schedule.hpp"
 #include "tests/bench/training/support/training_support.hpp"
 
-namespace plumbline::training {
+namespace plumbline::training::memory_agreement_test {
 namespace {
 
 struct Case {
@@ -158,4 +158,4 @@ TEST(MemoryAgreement, ToTheByteOnEveryRankInEveryCategory) {
 }
 
 }  // namespace
-}  // namespace plumbline::training
+}  // namespace plumbline::training::memory_agreement_test

@@ -22,7 +22,7 @@
 #include "tests/bench/training/support/predicted_step.hpp"
 #include "tests/bench/training/support/training_support.hpp"
 
-namespace plumbline::training {
+namespace plumbline::training::mixture_step_test {
 namespace {
 
 enum class Model { mixture, deepseek, glm };
@@ -329,4 +329,4 @@ TEST(MixtureStep, BiasesOfExpertsFollowTheLoad) {
 }
 
 }  // namespace
-}  // namespace plumbline::training
+}  // namespace plumbline::training::mixture_step_test

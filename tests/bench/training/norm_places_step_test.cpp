@@ -13,7 +13,7 @@
 #include "tests/bench/training/support/predicted_step.hpp"
 #include "tests/bench/training/support/training_support.hpp"
 
-namespace plumbline::training {
+namespace plumbline::training::norm_places_step_test {
 namespace {
 
 struct Placed {
@@ -110,4 +110,4 @@ TEST(NormPlaces, TakeAsLongOnEmulatedDevicesAsPredicted) {
 }
 
 }  // namespace
-}  // namespace plumbline::training
+}  // namespace plumbline::training::norm_places_step_test

@@ -22,7 +22,7 @@
 #include "tests/bench/training/support/first_rank.hpp"
 #include "tests/bench/training/support/training_support.hpp"
 
-namespace plumbline::training {
+namespace plumbline::training::parallel_step_test {
 namespace {
 
 constexpr const char* kSchedules[] = {"gpipe", "1f1b",   "interleaved", "zb-h1",    "zb-h2",    "zb-auto",
@@ -296,4 +296,4 @@ TEST(ParallelStep, OtherActionsAreNamed) {
 }
 
 }  // namespace
-}  // namespace plumbline::training
+}  // namespace plumbline::training::parallel_step_test

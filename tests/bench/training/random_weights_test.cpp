@@ -5,7 +5,7 @@
 
 #include "bench/training/weights/weights.hpp"
 
-namespace plumbline::training {
+namespace plumbline::training::random_weights_test {
 namespace {
 
 std::vector<float> made(const SliceReader& reader, Slice slice, std::int64_t stride) {
@@ -33,4 +33,4 @@ TEST(RandomWeights, AreTheSameFromOneThreadAndFromMany) {
 }
 
 }  // namespace
-}  // namespace plumbline::training
+}  // namespace plumbline::training::random_weights_test

@@ -15,7 +15,7 @@
 #include "kernels/cpu/cpu_operators.hpp"
 #include "tests/bench/training/support/training_support.hpp"
 
-namespace plumbline::training {
+namespace plumbline::training::resident_memory_test {
 namespace {
 
 constexpr int kSteps = 200;
@@ -79,4 +79,4 @@ TEST(ResidentMemory, StaysNearTheAccountedPeakOverManySteps) {
 }
 
 }  // namespace
-}  // namespace plumbline::training
+}  // namespace plumbline::training::resident_memory_test

@@ -17,7 +17,7 @@
 #include "tests/support/refusal.hpp"
 #include "tests/support/temporary_folder.hpp"
 
-namespace plumbline::training {
+namespace plumbline::training::run_files_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -87,7 +87,11 @@ class RunFilesTest : public testing::Test, protected test::TemporaryFolder {
     writer.finish();
   }
   std::string complaint() const {
-    return test::refusal_of([&] { check_files(config_); });
+    try {
+      return test::refusal_of([&] { check_files(config_); });
+    } catch (const OutputError& error) {
+      return error.what();
+    }
   }
   RunConfig config_;
 };
@@ -200,4 +204,4 @@ TEST_F(RunFilesTest, TheEmulatedBackendSaysThatItReadsNothing) {
 }
 
 }  // namespace
-}  // namespace plumbline::training
+}  // namespace plumbline::training::run_files_test

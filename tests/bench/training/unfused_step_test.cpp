@@ -14,7 +14,7 @@
 #include "tests/bench/training/support/emulated_step.hpp"
 #include "tests/bench/training/support/first_rank.hpp"
 
-namespace plumbline::training {
+namespace plumbline::training::unfused_step_test {
 namespace {
 
 enum class Attends { groups, windows, slopes, latent };
@@ -138,4 +138,4 @@ TEST(UnfusedAttention, GivesTheFusedOnesGradientsInThePredictedMemory) {
 }
 
 }  // namespace
-}  // namespace plumbline::training
+}  // namespace plumbline::training::unfused_step_test

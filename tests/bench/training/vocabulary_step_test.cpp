@@ -27,7 +27,7 @@
 #include "tests/bench/training/support/first_rank.hpp"
 #include "tests/bench/training/support/training_support.hpp"
 
-namespace plumbline::training {
+namespace plumbline::training::vocabulary_step_test {
 namespace {
 
 struct Method {
@@ -379,4 +379,4 @@ TEST(VocabularyStep, SavedFilesAreThoseOfOneRank) {
 }
 
 }  // namespace
-}  // namespace plumbline::training
+}  // namespace plumbline::training::vocabulary_step_test

@@ -15,7 +15,7 @@
 #include "kernels/emulated/emulated_operators.hpp"
 #include "tests/bench/training/support/training_support.hpp"
 
-namespace plumbline::training {
+namespace plumbline::training::vocabulary_trace_test {
 namespace {
 
 constexpr int kMicrobatches = 12;
@@ -145,4 +145,4 @@ TEST(VocabularyTrace, EmulatedTimesAreTheMachines) {
 }
 
 }  // namespace
-}  // namespace plumbline::training
+}  // namespace plumbline::training::vocabulary_trace_test

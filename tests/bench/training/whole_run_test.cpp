@@ -18,7 +18,7 @@
 #include "kernels/cpu/cpu_operators.hpp"
 #include "tests/bench/training/support/training_support.hpp"
 
-namespace plumbline::training {
+namespace plumbline::training::whole_run_test {
 namespace {
 
 using testing::AllOf;
@@ -182,4 +182,4 @@ TEST(WholeRun, WaitsOfRanksThatAreNotTracedAreSharesOfTheirOwnTime) {
 }
 
 }  // namespace
-}  // namespace plumbline::training
+}  // namespace plumbline::training::whole_run_test

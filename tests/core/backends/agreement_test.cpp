@@ -9,7 +9,7 @@
 #include "core/backends/mpi/mpi_header.hpp"
 #include "core/base/error.hpp"
 
-namespace plumbline {
+namespace plumbline::agreement_test {
 namespace {
 
 using ::testing::AllOf;
@@ -42,4 +42,4 @@ TEST(Agreement, RanksThatAgreeGoOn) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::agreement_test

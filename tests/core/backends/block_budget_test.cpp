@@ -7,7 +7,7 @@
 #include "core/backends/nccl/shared_gpu.hpp"
 #include "core/base/error.hpp"
 
-namespace plumbline {
+namespace plumbline::block_budget_test {
 namespace {
 
 TEST(BlockBudget, LeavesWhatNoWaitingMessageHolds) {
@@ -48,4 +48,4 @@ TEST(SharedGpu, TwoRanksPerGpuWhereNcclSaysTwo) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::block_budget_test

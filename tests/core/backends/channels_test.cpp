@@ -11,7 +11,7 @@
 #include "schedules/make_schedule.hpp"
 #include "schedules/passes.hpp"
 
-namespace plumbline {
+namespace plumbline::channels_test {
 namespace {
 
 using testing::ElementsAre;
@@ -93,4 +93,4 @@ TEST(SharedGpu, EveryRankHasAHostOfItsOwn) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::channels_test

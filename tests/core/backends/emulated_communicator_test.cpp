@@ -7,7 +7,7 @@
 #include "core/backends/mpi/mpi_communicator.hpp"
 #include "core/base/error.hpp"
 
-namespace plumbline {
+namespace plumbline::emulated_communicator_test {
 namespace {
 
 using testing::HasSubstr;
@@ -320,4 +320,4 @@ TEST(EmulatedCommunicator, RefusesWhatCannotBeRight) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::emulated_communicator_test

@@ -15,7 +15,7 @@
 #include "core/base/error.hpp"
 #include "tests/core/backends/fake_gpu/nccl_rank.hpp"
 
-namespace plumbline {
+namespace plumbline::host_ahead_test {
 namespace {
 
 using namespace fake;
@@ -151,4 +151,4 @@ TEST(HostAhead, TheWatchdogLetsADeviceCompute) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::host_ahead_test

@@ -5,7 +5,7 @@
 #include "core/base/error.hpp"
 #include "tests/core/backends/mpi_test.hpp"
 
-namespace plumbline::mpi_test {
+namespace plumbline::mpi_test::mpi_collectives_test {
 namespace {
 
 constexpr DType kTypes[] = {DType::fp32, DType::bf16, DType::fp16, DType::int32};
@@ -230,4 +230,4 @@ TEST(MpiCommunicator, RepeatedRunsGiveTheSameBits) {
 }
 
 }  // namespace
-}  // namespace plumbline::mpi_test
+}  // namespace plumbline::mpi_test::mpi_collectives_test

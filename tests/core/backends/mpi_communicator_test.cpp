@@ -9,7 +9,7 @@
 #include "core/base/error.hpp"
 #include "tests/core/backends/mpi_test.hpp"
 
-namespace plumbline::mpi_test {
+namespace plumbline::mpi_test::mpi_communicator_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -238,4 +238,4 @@ TEST(Clock, IsCommonToAllRanks) {
 }
 
 }  // namespace
-}  // namespace plumbline::mpi_test
+}  // namespace plumbline::mpi_test::mpi_communicator_test

@@ -8,7 +8,7 @@
 #include "core/base/error.hpp"
 #include "tests/core/backends/fake_gpu/nccl_rank.hpp"
 
-namespace plumbline {
+namespace plumbline::nccl_communicator_test {
 namespace {
 
 using namespace fake;
@@ -206,4 +206,4 @@ TEST(NcclCommunicator, ASendBehindAnotherHoldsUpNothingElse) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::nccl_communicator_test

@@ -6,7 +6,7 @@
 
 #include "tests/core/backends/fake_gpu/nccl_rank.hpp"
 
-namespace plumbline {
+namespace plumbline::nccl_exchange_test {
 namespace {
 
 using namespace fake;
@@ -154,4 +154,4 @@ TEST_P(NcclExchange, RowsOfExpertsTravelAlongsideWhatIsComputed) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::nccl_exchange_test

@@ -6,7 +6,7 @@
 
 #include "tests/core/backends/fake_gpu/nccl_rank.hpp"
 
-namespace plumbline {
+namespace plumbline::nccl_lanes_test {
 namespace {
 
 using namespace fake;
@@ -130,4 +130,4 @@ TEST(NcclLanes, NotesWhenCollectivesRanOnTheDeviceAndHowLongItWaited) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::nccl_lanes_test

@@ -8,7 +8,7 @@
 #include "core/base/error.hpp"
 #include "tests/core/backends/fake_gpu/nccl_rank.hpp"
 
-namespace plumbline {
+namespace plumbline::nccl_stops_test {
 namespace {
 
 using namespace fake;
@@ -99,4 +99,4 @@ TEST(NcclStops, AnErrorDoesNotWaitForWhatNeverComes) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::nccl_stops_test

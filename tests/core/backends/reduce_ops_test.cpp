@@ -1,7 +1,7 @@
 // Sums of 16-bit numbers as the reductions of the MPI communicator make them, against their definition.
 #include "tests/core/backends/mpi_test.hpp"
 
-namespace plumbline::mpi_test {
+namespace plumbline::mpi_test::reduce_ops_test {
 namespace {
 
 TEST(ReduceOps, RoundsBf16ToNearestEven) {
@@ -67,4 +67,4 @@ TEST(ReduceOps, AddsFp16AsDefined) {
 }
 
 }  // namespace
-}  // namespace plumbline::mpi_test
+}  // namespace plumbline::mpi_test::reduce_ops_test

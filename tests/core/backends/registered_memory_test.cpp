@@ -15,7 +15,7 @@
 #include "core/tensor/segmented_memory.hpp"
 #include "tests/core/backends/fake_gpu/nccl_rank.hpp"
 
-namespace plumbline {
+namespace plumbline::registered_memory_test {
 namespace {
 
 using fake::world;
@@ -148,4 +148,4 @@ TEST_F(RegisteredMemoryTest, ARefusalLaterEndsTheRun) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::registered_memory_test

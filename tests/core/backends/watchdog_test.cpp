@@ -13,7 +13,7 @@
 #include "core/backends/mpi/mpi_header.hpp"
 #include "core/base/error.hpp"
 
-namespace plumbline {
+namespace plumbline::watchdog_test {
 namespace {
 
 using testing::HasSubstr;
@@ -203,4 +203,4 @@ TEST(WaitBoard, LongNamesAreCut) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::watchdog_test

@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-namespace plumbline {
+namespace plumbline::byte_text_test {
 namespace {
 
 TEST(ByteText, UnitsAndDigits) {
@@ -48,4 +48,4 @@ TEST(ByteText, EveryDigitWithItsSign) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::byte_text_test

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace plumbline {
+namespace plumbline::hash_test {
 namespace {
 
 TEST(Hash, Fnv1aHasItsPublishedValues) {
@@ -23,4 +23,4 @@ TEST(Hash, WordsAreMixedAsBefore) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::hash_test

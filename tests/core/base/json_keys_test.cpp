@@ -10,7 +10,7 @@
 #include "core/base/error.hpp"
 #include "tests/support/refusal.hpp"
 
-namespace plumbline {
+namespace plumbline::json_keys_test {
 namespace {
 
 using testing::ElementsAre;
@@ -57,6 +57,21 @@ TEST(JsonKeys, OrderedKeysStayInOrder) {
   const auto json = parse_json_object<OrderedJson>(kText, "f.json");
   const OrderedJsonKeys keys(json, "f.json");
   EXPECT_THAT(keys.texts("plain"), ElementsAre(Pair("z", "1"), Pair("a", "t"), Pair("m", "true")));
+}
+
+TEST(JsonKeys, AKeyTwiceIsRefusedByName) {
+  const std::pair<const char*, const char*> cases[] = {
+      {R"({"a": 1, "b": 2, "a": 1})", "f.json: a: found twice, expected once; remove one"},
+      {R"({"a": {"b": {"c": 1, "d": 2, "c": null}}})",
+       "f.json: a.b.c: found twice, expected once; remove one"},
+      {R"({"x": [{"a": 1}, {"a": 1, "\u0061": []}]})", "f.json: x.a: found twice, expected once; remove one"},
+      {R"({"a": {"b": 1}, "c": {"b": 1}, "b": [{"b": 1}, {"b": {"b": 2}}]})", "accepted"},
+      {R"({"a": {}, "a": {}})", "f.json: a: found twice, expected once; remove one"},
+  };
+  for (const auto& [text, said] : cases) {
+    EXPECT_EQ(complaint([&, text = text] { parse_json_object(text, "f.json"); }), said) << text;
+    EXPECT_EQ(complaint([&, text = text] { parse_json_object<OrderedJson>(text, "f.json"); }), said) << text;
+  }
 }
 
 TEST(JsonKeys, EveryComplaintHasPathFoundAndExpected) {
@@ -194,4 +209,4 @@ TEST(JsonKeys, BoundsTheKeysOfAnOrderedObject) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::json_keys_test

@@ -6,7 +6,7 @@
 #include "core/base/error.hpp"
 #include "core/base/output_json.hpp"
 
-namespace plumbline {
+namespace plumbline::one_line_test {
 namespace {
 
 TEST(OneLine, ATerminalObeysNothingOfIt) {
@@ -78,4 +78,4 @@ TEST(OneLine, AnErrorIsOneLineWhateverItIsMadeOf) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::one_line_test

@@ -17,7 +17,7 @@
 
 #include "core/base/error.hpp"
 
-namespace plumbline {
+namespace plumbline::standard_streams_test {
 namespace {
 
 /// The exit code of a process that does this; 1000 + signal when one ended it.
@@ -117,4 +117,4 @@ TEST(StandardStreams, AReaderWhoHasHadEnoughIsNone) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::standard_streams_test

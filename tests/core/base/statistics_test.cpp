@@ -5,7 +5,7 @@
 
 #include "core/base/units.hpp"
 
-namespace plumbline {
+namespace plumbline::statistics_test {
 namespace {
 
 TEST(Statistics, MediansOfOddAndEvenCounts) {
@@ -59,4 +59,4 @@ TEST(Statistics, NoValuesHaveNoMedian) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::statistics_test

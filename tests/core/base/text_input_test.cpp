@@ -12,7 +12,7 @@
 #include "core/base/error.hpp"
 #include "core/base/similar_name.hpp"
 
-namespace plumbline {
+namespace plumbline::text_input_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -62,4 +62,4 @@ TEST(SimilarName, IsEmptyBeyondAThird) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::text_input_test

@@ -10,7 +10,7 @@
 #include "core/base/error.hpp"
 #include "tests/support/refusal.hpp"
 
-namespace plumbline {
+namespace plumbline::distributed_metadata_test {
 namespace {
 
 using testing::ElementsAre;
@@ -167,4 +167,4 @@ TEST(DistributedMetadataTest, BoxesCoverATensorOrDoNot) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::distributed_metadata_test

@@ -10,7 +10,7 @@
 #include "core/base/error.hpp"
 #include "tests/support/refusal.hpp"
 
-namespace plumbline {
+namespace plumbline::pickle_test {
 namespace {
 
 using testing::HasSubstr;
@@ -137,4 +137,4 @@ TEST(PickleTest, SharedValuesDoNotMultiplyAndCirclesDoNotHang) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::pickle_test

@@ -14,7 +14,7 @@
 #include "core/checkpoints/torch_writer.hpp"
 #include "tests/support/refusal.hpp"
 
-namespace plumbline {
+namespace plumbline::torch_file_test {
 namespace {
 
 using testing::ElementsAre;
@@ -256,4 +256,4 @@ TEST_F(TorchFileTest, EveryCutAndEveryFlippedByteIsReadOrRefused) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::torch_file_test

@@ -12,7 +12,7 @@
 #include "core/config/config_checks.hpp"
 #include "core/config_text/config_keys.hpp"
 
-namespace plumbline {
+namespace plumbline::compatibility_test {
 namespace {
 
 using testing::HasSubstr;
@@ -115,6 +115,9 @@ constexpr Change kChanges[] = {
     [](RunConfig& c) { c.offload.num_layers = 1; },
     [](RunConfig& c) { c.finetune.frozen = Frozen::lora; },
     [](RunConfig& c) { c.generation.task = RunTask::generate; },
+    [](RunConfig& c) { c.generation.task = RunTask::sft; },
+    [](RunConfig& c) { c.batch.packed_sequence = true; },
+    [](RunConfig& c) { c.batch.dynamic_context_parallel = true; },
     [](RunConfig& c) { c.machine.software = "megatron-core"; },
     [](RunConfig& c) { c.machine.cuda_graph_impl = CudaGraphImpl::local; },
     [](RunConfig& c) { c.machine.backend = Backend::cuda; },
@@ -165,5 +168,25 @@ TEST(Compatibility, NothingIsRefusedButByARow) {
   EXPECT_GT(refusals.size(), 80U);
 }
 
+/// "found X with KEY Y": Y is the key's value, not the one that is needed.
+TEST(Compatibility, AMissingNeedIsNamedByItsValue) {
+  std::mt19937 draws(2);
+  std::set<std::string> seen;
+  for (int i = 0; i < 20'000; ++i) {
+    RunConfig config;
+    config.model = *find_preset("llama-3-8b");
+    for (std::size_t n = 1 + draws() % 5; n > 0; --n) kChanges[draws() % std::size(kChanges)](config);
+    for (const CompatibilityRow& row : compatibility_rows()) {
+      const bool needed = row.relation == Relation::needs && !row.other.key.empty();
+      if (!needed || !row.feature.on(config) || row.other.on(config)) continue;
+      seen.insert(std::string(row.key) + " " + std::string(row.other.key));
+      EXPECT_EQ(row.other.found(config), find_config_key(row.other.key)->print(config))
+          << row.key << ": " << row.other.key;
+    }
+    if (HasFailure()) return;
+  }
+  EXPECT_GE(seen.size(), 8U) << testing::PrintToString(seen);
+}
+
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::compatibility_test

@@ -15,7 +15,7 @@
 #include "core/config/model_config.hpp"
 #include "core/config/run_config.hpp"
 
-namespace plumbline {
+namespace plumbline::counted_files_test {
 namespace {
 
 using nlohmann::json;
@@ -256,4 +256,4 @@ TEST(CountedFiles, OthersAreRefusedByTheNameOfTheirLayers) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::counted_files_test

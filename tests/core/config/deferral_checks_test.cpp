@@ -1,7 +1,7 @@
 // Conflicts of deferred output-layer weight gradients, one line each.
 #include "tests/core/config/reasons.hpp"
 
-namespace plumbline {
+namespace plumbline::deferral_checks_test {
 namespace {
 
 TEST(DeferralChecks, WhatDoesNotGoWithItIsRefusedInOneLine) {
@@ -27,4 +27,4 @@ TEST(DeferralChecks, WhatDoesNotGoWithItIsRefusedInOneLine) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::deferral_checks_test

@@ -12,7 +12,7 @@
 #include "core/base/json_keys.hpp"
 #include "core/config/model_config.hpp"
 
-namespace plumbline {
+namespace plumbline::drawn_models_test {
 namespace {
 
 constexpr std::int64_t kSequence = 12;  // SEQ of the script
@@ -177,4 +177,4 @@ TEST(DrawnModels, AreRefusedOrMeanWhatTransformersMakesOfThem) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::drawn_models_test

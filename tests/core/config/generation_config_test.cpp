@@ -8,7 +8,7 @@
 #include "core/config_text/idle_keys.hpp"
 #include "core/config_text/load_config.hpp"
 
-namespace plumbline {
+namespace plumbline::generation_config_test {
 namespace {
 
 using testing::ElementsAre;
@@ -75,4 +75,4 @@ TEST(GenerationConfig, KeysOfTheOtherTaskAreNamed) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::generation_config_test

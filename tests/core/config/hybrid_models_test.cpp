@@ -8,7 +8,7 @@
 #include "core/config/compatibility.hpp"
 #include "core/config/model_config.hpp"
 
-namespace plumbline {
+namespace plumbline::hybrid_models_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -145,4 +145,4 @@ TEST(HybridModels, TensorRanksHaveWholeHeadsAndGroups) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::hybrid_models_test

@@ -2,7 +2,7 @@
 #include "core/base/error.hpp"
 #include "tests/core/config/reasons.hpp"
 
-namespace plumbline {
+namespace plumbline::key_conflicts_test {
 namespace {
 
 using test::expect_reason;
@@ -90,7 +90,7 @@ TEST(KeyConflicts, OfSizesAndSwitches) {
           {"num_distributed_optimizer_instances=2 zero_stage=3 zero_hpz_partition_size=2 world_size=8 gbs=8",
            ""},
           {"num_distributed_optimizer_instances=2 software=megatron-core",
-           "num_distributed_optimizer_instances: found 2 with zero_stage 0"},
+           "num_distributed_optimizer_instances: found 2 with 1 ranks that hold the same parameters"},
           {"num_distributed_optimizer_instances=3 software=megatron-core zero_stage=1",
            "ranks that hold the same parameters, expected a divisor"},
           {"world_size=4 gbs=4 zero_stage=3 zero_hpz_partition_size=2", ""},
@@ -195,4 +195,4 @@ TEST(KeyConflicts, SwitchesThatDoNotGoTogether) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::key_conflicts_test

@@ -4,7 +4,7 @@
 #include "core/base/error.hpp"
 #include "tests/core/config/reasons.hpp"
 
-namespace plumbline {
+namespace plumbline::layer_distribution_test {
 namespace {
 
 using test::expect_reason;
@@ -70,4 +70,4 @@ TEST(LayerDistribution, EvenBalancedAndGiven) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::layer_distribution_test

@@ -1,7 +1,7 @@
 // Refusals of a run with an MoE model: one line each.
 #include "tests/core/config/reasons.hpp"
 
-namespace plumbline {
+namespace plumbline::mixture_checks_test {
 namespace {
 
 using test::Change;
@@ -204,4 +204,4 @@ TEST(MixtureChecks, OfASharedExpertAlongsideExchanges) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::mixture_checks_test

@@ -7,14 +7,14 @@
 #include "core/config/families/checkpoint_config.hpp"
 #include "tests/core/config/model_texts.hpp"
 
-namespace plumbline {
+namespace plumbline::model_config_test {
 namespace {
 
 using namespace test;
 using testing::HasSubstr;
 
 TEST(ModelConfig, ReadsTheFirstFourFamilies) {
-  const ModelConfig a = parse(llama());
+  const ModelConfig a = parse(llama_json());
   EXPECT_EQ(a.architecture, "llama");
   EXPECT_EQ(a.name, "config.json");
   EXPECT_EQ(a.head_dim, 16);
@@ -41,14 +41,15 @@ TEST(ModelConfig, ReadsTheFirstFourFamilies) {
     back.name = name;
     EXPECT_EQ(to_config_json(back), to_config_json(*find_preset(name)));
   }
-  const ModelConfig biased = parse(with(llama(), {{"attention_bias", true}, {"mlp_bias", true}}));
+  const ModelConfig biased = parse(with(llama_json(), {{"attention_bias", true}, {"mlp_bias", true}}));
   EXPECT_TRUE(biased.biases.qkv && biased.biases.linear);
   EXPECT_EQ(biased.parameters() - a.parameters(), 2 * (64 + 2 * 32 + 64 + 2 * 96 + 64));
 
-  EXPECT_EQ(parse(without(llama(), "num_key_value_heads")).kv_heads, 4);
-  EXPECT_EQ(parse(with(llama(), {{"head_dim", 32}})).head_dim, 32);
-  EXPECT_EQ(parse(with(llama(), {{"model_type", nullptr}, {"architectures", {"LlamaForCausalLM"}}})).hidden,
-            64);
+  EXPECT_EQ(parse(without(llama_json(), "num_key_value_heads")).kv_heads, 4);
+  EXPECT_EQ(parse(with(llama_json(), {{"head_dim", 32}})).head_dim, 32);
+  EXPECT_EQ(
+      parse(with(llama_json(), {{"model_type", nullptr}, {"architectures", {"LlamaForCausalLM"}}})).hidden,
+      64);
 
   EXPECT_EQ(parse(mistral()).architecture, "mistral");
 
@@ -71,15 +72,16 @@ TEST(ModelConfig, ReadsRotaryScalingInBothForms) {
                         {"low_freq_factor", 1.0},
                         {"high_freq_factor", 4.0},
                         {"original_max_position_embeddings", 16}};
-  const ModelConfig old_form = parse(with(llama(), {{"rope_theta", 500000.0}, {"rope_scaling", scaling}}));
+  const ModelConfig old_form =
+      parse(with(llama_json(), {{"rope_theta", 500000.0}, {"rope_scaling", scaling}}));
   const ModelConfig new_form =
-      parse(with(llama(), {{"rope_parameters", with(scaling, {{"rope_theta", 500000.0}})}}));
+      parse(with(llama_json(), {{"rope_parameters", with(scaling, {{"rope_theta", 500000.0}})}}));
   for (const ModelConfig& config : {old_form, new_form}) {
     EXPECT_EQ(config.rotary.theta, 500000);
     EXPECT_EQ(config.rotary.scaling.factor, 8);
     EXPECT_EQ(config.rotary.scaling.original_max_positions, 16);
   }
-  EXPECT_EQ(parse(with(llama(), {{"rope_parameters", {{"rope_type", "default"}, {"rope_theta", 77.0}}}}))
+  EXPECT_EQ(parse(with(llama_json(), {{"rope_parameters", {{"rope_type", "default"}, {"rope_theta", 77.0}}}}))
                 .rotary.theta,
             77);
 }
@@ -153,7 +155,7 @@ TEST(ModelConfig, WhatIsWrittenReadsBackTheSame) {
     EXPECT_EQ(back.mixture, preset.mixture);
     EXPECT_EQ(back.latent, preset.latent);
   }
-  const ModelConfig biased = parse(with(llama(), {{"attention_bias", true}, {"mlp_bias", true}}));
+  const ModelConfig biased = parse(with(llama_json(), {{"attention_bias", true}, {"mlp_bias", true}}));
   EXPECT_TRUE(parse_model_config(to_config_json(biased), "x").biases.linear);
 }
 
@@ -178,14 +180,15 @@ TEST(ModelConfig, FamiliesSetTheirSwitches) {
   EXPECT_TRUE(glm.biases.qkv && !glm.biases.linear && glm.rotary.pairs == RotaryPairs::neighbours);
   EXPECT_EQ(glm.rotated(), 64);
   EXPECT_EQ(glm.rotary.theta, 5e6);
-  const ModelConfig gemma = parse(without(with(llama(), {{"model_type", "gemma"}}), "hidden_act"));
+  const ModelConfig gemma = parse(without(with(llama_json(), {{"model_type", "gemma"}}), "hidden_act"));
   EXPECT_TRUE(gemma.norms.less_one && gemma.embedding.tied && gemma.activation == Activation::geglu);
   EXPECT_EQ(gemma.head_dim, 256);
   EXPECT_EQ(gemma.embedding.scale, 8);
-  const ModelConfig nemotron = parse(with(llama(), {{"model_type", "nemotron"}, {"hidden_act", "relu2"}}));
+  const ModelConfig nemotron =
+      parse(with(llama_json(), {{"model_type", "nemotron"}, {"hidden_act", "relu2"}}));
   EXPECT_TRUE(nemotron.norms.less_one && nemotron.activation == Activation::squared_relu);
   EXPECT_EQ(nemotron.rotated(), 8);
-  EXPECT_TRUE(parse(with(llama(), {{"model_type", "qwen3"}})).norms.qk);
+  EXPECT_TRUE(parse(with(llama_json(), {{"model_type", "qwen3"}})).norms.qk);
   EXPECT_TRUE(preset("baichuan2-7b").norms.output_rows &&
               preset("baichuan2-13b").position.kind == Positions::alibi);
   EXPECT_FALSE(preset("baichuan-7b").norms.output_rows);
@@ -202,4 +205,4 @@ TEST(ModelConfig, FamiliesSetTheirSwitches) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::model_config_test

@@ -1,7 +1,7 @@
 // Conflicts of activation offloading, one line each.
 #include "tests/core/config/reasons.hpp"
 
-namespace plumbline {
+namespace plumbline::offload_checks_test {
 namespace {
 
 using test::expect_refusals;
@@ -30,4 +30,4 @@ TEST(OffloadChecks, WhatDoesNotGoWithItIsRefusedInOneLine) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::offload_checks_test

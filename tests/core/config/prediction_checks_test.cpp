@@ -2,7 +2,7 @@
 #include "core/base/error.hpp"
 #include "tests/core/config/reasons.hpp"
 
-namespace plumbline {
+namespace plumbline::prediction_checks_test {
 namespace {
 
 using test::run_with;
@@ -44,4 +44,4 @@ TEST(PredictionChecks, KeysSayModulesAndAConfigurationOfTheModelDoesNot) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::prediction_checks_test

@@ -8,7 +8,7 @@
 
 #include "tests/core/config/model_texts.hpp"
 
-namespace plumbline {
+namespace plumbline::presets_test {
 namespace {
 
 TEST(Presets, HaveThePublishedParameterCounts) {
@@ -146,4 +146,4 @@ TEST(ResolveModel, TakesPresetFileOrFolder) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::presets_test

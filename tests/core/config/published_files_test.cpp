@@ -7,7 +7,7 @@
 #include "core/config/families/checkpoint_config.hpp"
 #include "tests/core/config/model_texts.hpp"
 
-namespace plumbline {
+namespace plumbline::published_files_test {
 namespace {
 
 using namespace test;
@@ -20,7 +20,7 @@ TEST(PublishedFiles, TakesScaledPositionsForPredictionsAlone) {
           json{{"rope_parameters", {{"rope_type", type}, {"rope_theta", 5e5}, {"long_factor", {1, 2}}}}}}) {
       SCOPED_TRACE(changes.dump());
       RunConfig config;
-      config.model = parse(with(llama(), changes));
+      config.model = parse(with(llama_json(), changes));
       config.batch.seq_length = 16;
       EXPECT_EQ(config.model.rotary.scaling.predicted_type, type);
       EXPECT_EQ(config.model.rotary.theta, 5e5);
@@ -91,4 +91,4 @@ TEST(CheckpointConfig, KeepsTheSourcesKeysButThoseThatDiffer) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::published_files_test

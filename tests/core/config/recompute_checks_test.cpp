@@ -1,7 +1,7 @@
 // Conflicts of recomputed modules, one line each.
 #include "tests/core/config/reasons.hpp"
 
-namespace plumbline {
+namespace plumbline::recompute_checks_test {
 namespace {
 
 TEST(RecomputeChecks, WhatDoesNotGoTogetherIsRefusedInOneLine) {
@@ -44,4 +44,4 @@ TEST(RecomputeChecks, OnlySelectiveRecomputationHasModules) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::recompute_checks_test

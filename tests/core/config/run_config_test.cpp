@@ -18,7 +18,7 @@
 #include "tests/support/refusal.hpp"
 #include "tests/support/temporary_folder.hpp"
 
-namespace plumbline {
+namespace plumbline::run_config_test {
 namespace {
 
 using testing::HasSubstr;
@@ -217,7 +217,7 @@ TEST_F(ConfigFolder, HostileYamlIsRefused) {
   EXPECT_THAT(complaint("model: &a {b: *a}\n"), HasSubstr("levels and"));
   EXPECT_THAT(complaint("model: " + std::string(100'000, '[')), HasSubstr("not valid YAML"));
   EXPECT_THAT(complaint("model: " + std::string(100'000, '{')), HasSubstr("not valid YAML"));
-  EXPECT_THAT(complaint(std::string(2'000'000, ' ')), HasSubstr("larger than"));
+  EXPECT_THAT(complaint(std::string(2'000'000, ' ')), HasSubstr("expected a file of at most"));
   EXPECT_NE(complaint(std::string("model: gpt2-124m\nhardware: \"\0\x01\"\n", 32)), "accepted");
   EXPECT_NE(complaint("\xff\xfe\x00\x00garbage"), "accepted");
 }
@@ -285,4 +285,4 @@ TEST(ConfigKeys, NamesAreUnique) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::run_config_test

@@ -9,7 +9,7 @@
 #include "core/config/model_config.hpp"
 #include "core/config/run_config.hpp"
 
-namespace plumbline {
+namespace plumbline::sliding_window_test {
 namespace {
 
 using testing::HasSubstr;
@@ -220,4 +220,4 @@ TEST(SlidingWindow, MeanOverTheLayers) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::sliding_window_test

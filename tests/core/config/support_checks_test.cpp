@@ -1,7 +1,7 @@
 // Configurations that this build cannot execute, and which of them are predicted nevertheless.
 #include "tests/core/config/reasons.hpp"
 
-namespace plumbline {
+namespace plumbline::support_checks_test {
 namespace {
 
 using test::run_with;
@@ -92,4 +92,4 @@ TEST(SupportChecks, WhatOnlyTheEmulatedBackendDoesIsPredictedOnNamedHardware) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::support_checks_test

@@ -14,7 +14,7 @@
 #include "tests/support/refusal.hpp"
 #include "tests/support/temporary_folder.hpp"
 
-namespace plumbline {
+namespace plumbline::config_source_test {
 namespace {
 
 using testing::HasSubstr;
@@ -122,4 +122,4 @@ TEST_F(ConfigSource, AMatrixOfOneCell) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::config_source_test

@@ -10,7 +10,7 @@
 
 #include "core/config_text/load_config.hpp"
 
-namespace plumbline {
+namespace plumbline::idle_keys_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -118,4 +118,4 @@ TEST(IdleKeys, DependOnValuesToo) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::idle_keys_test

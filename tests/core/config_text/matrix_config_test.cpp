@@ -12,7 +12,7 @@
 #include "core/config_text/matrix_config.hpp"
 #include "tests/support/refusal.hpp"
 
-namespace plumbline {
+namespace plumbline::matrix_config_test {
 namespace {
 
 using testing::HasSubstr;
@@ -200,4 +200,4 @@ TEST(MatrixConfig, InlineModelsOfInvalidCellsAreNamed) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::matrix_config_test

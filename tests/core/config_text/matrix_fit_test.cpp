@@ -12,7 +12,7 @@
 #include "core/config_text/matrix_config.hpp"
 #include "tests/support/refusal.hpp"
 
-namespace plumbline {
+namespace plumbline::matrix_fit_test {
 namespace {
 
 using testing::ElementsAre;
@@ -109,4 +109,4 @@ TEST_F(MatrixFitFile, MistakesAreOneClearLine) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::matrix_fit_test

@@ -13,7 +13,7 @@
 #include "core/base/error.hpp"
 #include "core/files/chat_packs.hpp"
 
-namespace plumbline {
+namespace plumbline::chat_data_test {
 namespace {
 
 using testing::Each;
@@ -66,6 +66,18 @@ TEST(ChatData, OtherFilesAreOneClearLine) {
       {"{\"input_ids\": [1, 2], \"labels\": [-100, 3]}", "found 3 at place 1, expected its id 2 or -100"},
       {"{\"input_ids\": [1, 2], \"assistant_masks\": [1, 2]}", "expected a number from 0 to 1"},
       {"{\"input_ids\": [1, 2], \"labels\": [1, -100]}", "labels: found no answered token"},
+      {R"({"input_ids": [1,2,3], "labels": [1,2,3], "position_ids": [0,1,0]})",
+       "position_ids: found 0 at place 2, expected 2; change to a line per conversation; packed_sequence"},
+      {R"({"input_ids": [1,2,3], "labels": [1,2,3], "position_ids": [1,2,3]})", "found 1 at place 0"},
+      {R"({"input_ids": [1,2,3], "labels": [1,2,3], "position_ids": [0,1]})", "found 2 numbers, expected 3"},
+      {R"({"input_ids": [1,2,3], "labels": [1,2,-100], "attention_mask": [1,1,0]})",
+       "attention_mask: found 0 at place 2, expected 1; change the line to tokens without padding"},
+      {R"({"input_ids": [1,2], "labels": [1,2], "loss_mask": [0,1]})",
+       "loss_mask: found a list of numbers, expected no such list besides input_ids, labels, "
+       "assistant_masks, "
+       "position_ids and attention_mask; change the labels to what it says, or leave it out"},
+      {R"({"input_ids": [1,2], "labels": [1,2], "weights": [0.5,true]})", "weights: found a list of numbers"},
+      {R"({"input_ids": [1,2], "labels": [1,2], "seq_lengths": [1,1]})", "seq_lengths: found a list of num"},
   };
   for (const auto& [text, fragment] : cases) {
     try {
@@ -78,6 +90,16 @@ TEST(ChatData, OtherFilesAreOneClearLine) {
       EXPECT_EQ(line.find('\n'), std::string::npos);
     }
   }
+}
+
+TEST(ChatData, KeysThatAreNotReadAreNamedOnce) {
+  const std::string line =
+      R"({"input_ids": [1,2,3], "labels": [1,2,3], "position_ids": [0,1,2], "attention_mask": [1,1,1])";
+  EXPECT_TRUE(ChatData(write(line + R"(, "text": null})"), 10, 4).unread_keys().empty());
+  const ChatData chats(write(line + R"(, "weight": 0.5, "tools": [{}]})" + "\n" + line +
+                             R"(, "weight": 2, "messages": ["a"]})"),
+                       10, 4);
+  EXPECT_THAT(chats.unread_keys(), ElementsAre("messages", "tools", "weight"));
 }
 
 ChatData chats_of(const std::vector<int>& lengths) {
@@ -198,4 +220,4 @@ TEST(ChatOrder, ReplicasOfAStepGetEvenWork) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::chat_data_test

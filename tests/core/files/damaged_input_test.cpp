@@ -18,7 +18,7 @@
 #include "core/files/safetensors.hpp"
 #include "core/files/token_data.hpp"
 
-namespace plumbline {
+namespace plumbline::damaged_input_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -151,4 +151,4 @@ TEST(DamagedInput, Tokens) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::damaged_input_test

@@ -11,7 +11,7 @@
 #include "core/files/safetensors.hpp"
 #include "core/files/token_data.hpp"
 
-namespace plumbline {
+namespace plumbline::golden_files_test {
 namespace {
 
 class GoldenFiles : public testing::TestWithParam<const char*> {};
@@ -53,4 +53,4 @@ INSTANTIATE_TEST_SUITE_P(Models, GoldenFiles,
                          [](const auto& model) { return std::string(model.param); });
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::golden_files_test

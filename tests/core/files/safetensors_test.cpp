@@ -15,7 +15,7 @@
 #include "tests/support/refusal.hpp"
 #include "tests/support/temporary_folder.hpp"
 
-namespace plumbline {
+namespace plumbline::safetensors_test {
 namespace {
 
 using testing::ElementsAre;
@@ -143,7 +143,7 @@ TEST_F(TensorFolder, AnUnfinishedFileLeavesNothing) {
     EXPECT_EQ(files_in_folder(), 1U);
   }
   EXPECT_EQ(files_in_folder(), 0U);
-  EXPECT_THROW(TensorFileWriter(at("none/w.safetensors"), {}), InputError);
+  EXPECT_THROW(TensorFileWriter(at("none/w.safetensors"), {}), OutputError);
   EXPECT_THROW(TensorFileWriter(at("w"), {{"a", StoredType::fp32, {1}}, {"a", StoredType::fp32, {1}}}),
                InputError);
   EXPECT_THROW(TensorFileWriter(at("w"), {{"a", StoredType::fp32, {std::int64_t{1} << 62, 8}}}), InputError);
@@ -276,4 +276,4 @@ TEST_F(TensorFolder, ReadsShardedFolders) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::safetensors_test

@@ -13,7 +13,7 @@
 #include "core/base/error.hpp"
 #include "tests/support/refusal.hpp"
 
-namespace plumbline {
+namespace plumbline::token_data_test {
 namespace {
 
 using testing::ElementsAre;
@@ -136,4 +136,4 @@ TEST(SyntheticTokens, DependOnSeedAndSampleOnly) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::token_data_test

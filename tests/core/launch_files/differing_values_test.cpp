@@ -13,7 +13,7 @@
 #include "core/launch_files/launch_file.hpp"
 #include "tests/support/refusal.hpp"
 
-namespace plumbline {
+namespace plumbline::differing_values_test {
 namespace {
 
 using testing::HasSubstr;
@@ -89,6 +89,17 @@ TEST(DifferingValues, OfMegatronFlagsAreRefused) {
        "--recompute-method: found \"uniform\", expected none with selective"},
       {"--num-layers-per-virtual-pipeline-stage 4", "expected a --pipeline-model-parallel-size above 1"},
       {"--num-virtual-stages-per-pipeline-rank 1", "accepted"},
+      {pipeline + "--num-virtual-stages-per-pipeline-rank 3",
+       "--num-virtual-stages-per-pipeline-rank: found \"3\", expected a divisor of the 8 layers of a rank"},
+      {pipeline + "--num-virtual-stages-per-pipeline-rank 8", "accepted"},
+      {pipeline + "--num-virtual-stages-per-pipeline-rank 16",
+       "expected a divisor of the 8 layers of a rank"},
+      {pipeline + "--num-virtual-stages-per-pipeline-rank 3 --pipeline-model-parallel-layout "
+                  "\"E|(t*3|)*10ttL\"",
+       "accepted"},
+      {"--pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 3 "
+       "--decoder-first-pipeline-num-layers 14",
+       "expected a multiple of the 3 chunks"},
       {"--use-tp-pp-dp-mapping", "--use-tp-pp-dp-mapping: not modelled: tensor ranks"},
       {"--fp8 e4m3", "nearest known one is --fp8-format"},
       {"--unheard-of-argument 3", "unknown to Megatron-LM's table of arguments; correct or remove it"},
@@ -245,4 +256,4 @@ TEST(DifferingValues, SectionsOfMegatronBridgeCountInTheFrameworksOrder) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::differing_values_test

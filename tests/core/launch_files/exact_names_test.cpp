@@ -9,7 +9,7 @@
 #include "core/launch_files/launch_file.hpp"
 #include "core/launch_files/megatron/megatron_names.hpp"
 
-namespace plumbline {
+namespace plumbline::exact_names_test {
 namespace {
 
 using testing::HasSubstr;
@@ -71,4 +71,4 @@ TEST(ExactNames, FilesWithHyphensAreRefused) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::exact_names_test

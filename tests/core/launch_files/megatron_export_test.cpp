@@ -21,7 +21,7 @@
 #include "core/launch_files/launch_file.hpp"
 #include "tests/core/launch_files/round_trips.hpp"
 
-namespace plumbline {
+namespace plumbline::megatron_export_test {
 namespace {
 
 using testing::HasSubstr;
@@ -188,4 +188,4 @@ TEST(MegatronExport, RefusesWhatFlagsDoNotSay) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::megatron_export_test

@@ -8,9 +8,11 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <regex>
 #include <string>
 
 #include "core/base/error.hpp"
+#include "core/config_text/config_file.hpp"
 #include "core/config_text/config_keys.hpp"
 #include "core/config_text/config_listing.hpp"
 #include "core/config_text/load_config.hpp"
@@ -18,7 +20,7 @@
 #include "core/launch_files/launch_file.hpp"
 #include "tests/support/refusal.hpp"
 
-namespace plumbline {
+namespace plumbline::megatron_launch_test {
 namespace {
 
 using testing::HasSubstr;
@@ -296,33 +298,34 @@ TEST(MegatronLaunch, AFileOfTheScriptIsAConfiguration) {
   fs::remove_all(folder);
 }
 
+constexpr const char* kLog =
+    "using world size: 16\n------------ arguments ------------\n"
+    "  add_bias_linear ................................. False\n"
+    "  bf16 ............................................ True\n"
+    "  consumed_train_samples .......................... 0\n"
+    "  cp_comm_type .................................... ['p2p']\n"
+    "  ffn_hidden_size ................................. 14336\n"
+    "  group_query_attention ........................... True\n"
+    "  hidden_size ..................................... 4096\n"
+    "  layernorm_epsilon ............................... 1e-05\n"
+    "  max_position_embeddings ......................... 8192\n"
+    "  micro_batch_size ................................ 2\n"
+    "  normalization ................................... RMSNorm\n"
+    "  num_attention_heads ............................. 32\n"
+    "  num_experts ..................................... None\n"
+    "  num_layers ...................................... 32\n"
+    "  num_query_groups ................................ 8\n"
+    "  padded_vocab_size ............................... 128256\n"
+    "0:   perform_rl_step ............................. False\n"
+    "  position_embedding_type ......................... rope\n"
+    "  seq_length ...................................... 4096\n"
+    "  swiglu .......................................... True\n"
+    "  tensor_model_parallel_size ...................... 4\n"
+    "  untie_embeddings_and_output_weights ............. True\n"
+    "  world_size ...................................... 16\n";
+
 TEST(MegatronLaunch, ALogOfArgumentsSaysTheSame) {
-  const std::string log =
-      "using world size: 16\n------------ arguments ------------\n"
-      "  add_bias_linear ................................. False\n"
-      "  bf16 ............................................ True\n"
-      "  consumed_train_samples .......................... 0\n"
-      "  cp_comm_type .................................... ['p2p']\n"
-      "  ffn_hidden_size ................................. 14336\n"
-      "  group_query_attention ........................... True\n"
-      "  hidden_size ..................................... 4096\n"
-      "  layernorm_epsilon ............................... 1e-05\n"
-      "  max_position_embeddings ......................... 8192\n"
-      "  micro_batch_size ................................ 2\n"
-      "  normalization ................................... RMSNorm\n"
-      "  num_attention_heads ............................. 32\n"
-      "  num_experts ..................................... None\n"
-      "  num_layers ...................................... 32\n"
-      "  num_query_groups ................................ 8\n"
-      "  padded_vocab_size ............................... 128256\n"
-      "0:   perform_rl_step ............................. False\n"
-      "  position_embedding_type ......................... rope\n"
-      "  seq_length ...................................... 4096\n"
-      "  swiglu .......................................... True\n"
-      "  tensor_model_parallel_size ...................... 4\n"
-      "  untie_embeddings_and_output_weights ............. True\n"
-      "  world_size ...................................... 16\n";
-  const auto launch = read_launch_file(log, "run.log");
+  const auto launch = read_launch_file(kLog, "run.log");
   ASSERT_TRUE(launch);
   EXPECT_TRUE(launch->refused.empty());
   std::map<std::string, std::string> keys;
@@ -331,6 +334,42 @@ TEST(MegatronLaunch, ALogOfArgumentsSaysTheSame) {
   EXPECT_EQ(keys["micro_batch_size"], "2");
   EXPECT_EQ(keys["tensor_model_parallel_size"], "4");
   EXPECT_THAT(keys["model"], HasSubstr("\"model_type\":\"llama\""));
+}
+
+/// `list` in front of, within or behind lines of training, 3 MiB in all.
+std::string long_log(const std::string& list, int place) {
+  const auto steps = [](int count) {
+    std::string text;
+    for (int i = 0; i < count; ++i)
+      text += fmt::format(" iteration {:8}/ 500000 | consumed samples: 1 | lm loss: 1.1E+01 | ...\n", i);
+    return text;
+  };
+  const int all = 40'000;
+  return steps(all * place / 2) + list + steps(all - all * place / 2);
+}
+
+TEST(MegatronLaunch, LogsOfAnyLengthAreRead) {
+  const std::string path = testing::TempDir() + std::to_string(::getpid()) + "long.log";
+  const std::string again =
+      std::regex_replace(std::string(kLog), std::regex("size \\.+ 4\n"), "size ... 8\n");
+  for (int place = 0; place < 3; ++place) {
+    for (const std::string& list : {std::string(kLog), kLog + long_log(again, 0)}) {
+      std::ofstream(path) << long_log(list, place);
+      ASSERT_GT(std::filesystem::file_size(path), kMostLaunchBytes);
+      const ConfigFile file(path);
+      const Settings settings = file.settings(file.root());
+      const bool twice = list.size() > 10'000;
+      EXPECT_EQ(settings.at("tensor_model_parallel_size").text, twice ? "8" : "4");
+      EXPECT_EQ(settings.at("seq_length").origin.substr(path.size()),
+                fmt::format(":{}: --seq-length", 20'000 * place + (twice ? 46 : 21)))
+          << place;
+      EXPECT_EQ(testing::PrintToString(file.notes()).find("last list counts") != std::string::npos, twice);
+    }
+  }
+  std::ofstream(path) << long_log("", 0);
+  EXPECT_THAT(test::refusal_of([&] { const ConfigFile file(path); }),
+              HasSubstr("without a list of Megatron-LM's arguments, expected a file of at most 1048576"));
+  std::filesystem::remove(path);
 }
 
 TEST(MegatronLaunch, OtherFilesAreNone) {
@@ -358,4 +397,4 @@ TEST(MegatronLaunch, RotaryPositionsNeedNoNumberOfPositions) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::megatron_launch_test

@@ -2,13 +2,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <string>
 
 #include "core/base/error.hpp"
 #include "core/launch_files/launch_file.hpp"
 
-namespace plumbline {
+namespace plumbline::megatron_yaml_test {
 namespace {
 
 using testing::HasSubstr;
@@ -79,6 +80,57 @@ TEST(MegatronYaml, NamesBecomeSettings) {
   EXPECT_FALSE(yaml_settings(bridge).contains("model"));
 }
 
+/// GPTModelProvider has num_query_groups and no group_query_attention, which Megatron-LM's arguments need
+/// (NVIDIA-NeMo/Megatron-Bridge@067f987d src/megatron/bridge/models/gpt_provider.py).
+TEST(MegatronYaml, QueryGroupsAreReadAsEachFrameworkTakesThem) {
+  const std::string no_groups = [] {
+    std::string text = kShape;
+    for (const char* line : {"group_query_attention: true\n", "num_query_groups: 8\n"})
+      text.erase(text.find(line), std::string(line).size());
+    return text;
+  }();
+  const auto provider = [&](const std::string& more) {
+    std::string shape = no_groups + more;
+    for (const char* line : {"micro_batch_size: 1\n", "bf16: true\n", "max_position_embeddings: 8192\n"})
+      shape.erase(shape.find(line), std::string(line).size());
+    return indented("model", shape) + "train:\n  micro_batch_size: 1\nmixed_precision:\n  bf16: true\n";
+  };
+  struct Case {
+    std::string text;
+    int key_heads;
+    bool note;
+  };
+  const Case cases[] = {
+      {provider("num_query_groups: 8\n"), 8, false},
+      {indented("ConfigContainer", provider("num_query_groups: 8\n")), 8, false},
+      {provider("num_query_groups: 1\n"), 1, false},
+      {provider("num_query_groups: null\n"), 32, false},
+      {provider(""), 32, false},
+      {no_groups + "num_query_groups: 8\n", 32, true},
+      {no_groups + "num_query_groups: 8\ngroup_query_attention: false\n", 32, true},
+      {no_groups + "num_query_groups: 8\ngroup_query_attention: true\n", 8, false},
+      {no_groups + "num_query_groups: null\n", 32, false},
+      {no_groups, 32, false},
+  };
+  for (const Case& each : cases) {
+    SCOPED_TRACE(each.text);
+    const LaunchFile file = read_launch_file(each.text, "run.yaml").value();
+    file.require_modelled();
+    std::string model;
+    for (const LaunchSetting& setting : file.settings)
+      if (setting.key == "model") model = setting.value;
+    EXPECT_THAT(model, HasSubstr("\"num_key_value_heads\":" + std::to_string(each.key_heads)));
+    EXPECT_EQ(
+        std::ranges::any_of(file.notes,
+                            [](const std::string& note) {
+                              return note.find("num_query_groups: found 8 without --group-query-attention") !=
+                                         std::string::npos ||
+                                     note.find("--num-query-groups: found 8 without") != std::string::npos;
+                            }),
+        each.note);
+  }
+}
+
 /// A file that changes a recipe leaves the recipe's own defaults (Megatron-Bridge, recipes/common.py).
 TEST(MegatronYaml, RecipesHaveTheirDefaults) {
   const std::string pretrain = "model:\n  tensor_model_parallel_size: 2\ntrain:\n  micro_batch_size: 2\n";
@@ -112,6 +164,11 @@ TEST(MegatronYaml, RecipesHaveTheirDefaults) {
       {finetune + "peft:\n  dim: 8\n", "frozen", "lora"},
       {finetune + "peft:\n  dim: 8\n", "lora_targets", "all"},
       {finetune + "peft:\n  target_modules: [linear_proj, linear_qkv]\n", "lora_targets", "attention"},
+      {finetune + "peft:\n  dim: 8\n  _target_: megatron.bridge.peft.canonical_lora.CanonicalLoRA\n",
+       "frozen", "canonical_lora"},
+      {finetune + "peft:\n  _target_: megatron.bridge.peft.canonical_lora.CanonicalLoRA\n"
+                  "  target_modules: [linear_q, linear_k, linear_v]\n",
+       "lora_targets", "qkv"},
       {pretrain + indented("model", kShape), "precision", "bf16"},
   };
   for (const auto& each : cases) EXPECT_EQ(yaml_settings(each.text)[each.key], each.value) << each.text;
@@ -177,4 +234,4 @@ TEST(MegatronYaml, LeavesPlumblinesOwnFilesAlone) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::megatron_yaml_test

@@ -14,7 +14,7 @@
 #include "core/launch_files/launch_file.hpp"
 #include "tests/support/refusal.hpp"
 
-namespace plumbline {
+namespace plumbline::torchtitan_launch_test {
 namespace {
 
 using testing::HasSubstr;
@@ -235,4 +235,4 @@ TEST(TorchtitanLaunch, WholeSectionsOfTheTableCountForTheirKeys) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::torchtitan_launch_test

@@ -12,7 +12,7 @@
 #include "core/launch_files/launch_file.hpp"
 #include "tests/support/refusal.hpp"
 
-namespace plumbline {
+namespace plumbline::trainer_launch_test {
 namespace {
 
 using testing::HasSubstr;
@@ -218,4 +218,4 @@ TEST(TrainerLaunch, AutomaticPrecisionIsNamed) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::trainer_launch_test

@@ -5,7 +5,7 @@
 #include "core/launch_files/launch_file.hpp"
 #include "tests/support/refusal.hpp"
 
-namespace plumbline {
+namespace plumbline::unread_files_test {
 namespace {
 
 TEST(UnreadFiles, NameTheFrameworkAndTheChange) {
@@ -40,4 +40,4 @@ TEST(UnreadFiles, NameTheFrameworkAndTheChange) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::unread_files_test

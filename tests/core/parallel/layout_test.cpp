@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-namespace plumbline {
+namespace plumbline::layout_test {
 namespace {
 
 struct Case {
@@ -121,4 +121,4 @@ TEST(Layout, ExtentsAreTheMembers) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::layout_test

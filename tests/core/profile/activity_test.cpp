@@ -9,7 +9,7 @@
 #include "core/base/error.hpp"
 #include "core/profile/merged_timeline.hpp"
 
-namespace plumbline {
+namespace plumbline::activity_test {
 namespace {
 
 using testing::HasSubstr;
@@ -139,4 +139,4 @@ TEST(Merge, EveryRankMustBeThere) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::activity_test

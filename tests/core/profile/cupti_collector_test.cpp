@@ -97,7 +97,7 @@ CUptiResult cuptiGetResultString(CUptiResult, const char** text) {
 
 }  // extern "C"
 
-namespace plumbline {
+namespace plumbline::cupti_collector_test {
 namespace {
 
 TEST(CuptiCollector, KeepsTheLastRecordsOfAStepAndNoneThatIsIncomplete) {
@@ -117,4 +117,4 @@ TEST(CuptiCollector, KeepsTheLastRecordsOfAStepAndNoneThatIsIncomplete) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::cupti_collector_test

@@ -8,7 +8,7 @@
 
 #include "tests/core/backends/fake_gpu/streams.hpp"
 
-namespace plumbline {
+namespace plumbline::device_timeline_test {
 namespace {
 
 /// The clock that places in the fake device's streams have.
@@ -50,4 +50,4 @@ TEST(DeviceTimeline, ActionsAndLanesAreOnOneClock) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::device_timeline_test

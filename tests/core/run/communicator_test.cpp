@@ -11,7 +11,7 @@
 #include "core/base/error.hpp"
 #include "core/run/ticket_slots.hpp"
 
-namespace plumbline {
+namespace plumbline::communicator_test {
 namespace {
 
 using testing::ElementsAre;
@@ -196,4 +196,4 @@ TEST(TicketSlots, AreUsedAgainAndStayWhereTheyAre) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::communicator_test

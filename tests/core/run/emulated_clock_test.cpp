@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace plumbline {
+namespace plumbline::emulated_clock_test {
 namespace {
 
 TEST(EmulatedClock, WorkTakesItsTimeTimesTheFactor) {
@@ -76,4 +76,4 @@ TEST(EmulatedClock, VirtualTimeStandsStillByItself) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::emulated_clock_test

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace plumbline {
+namespace plumbline::executor_test {
 namespace {
 
 using testing::ElementsAre;
@@ -103,4 +103,4 @@ TEST(Executor, PostsReceivesBeforeTheComputationInFrontOfThem) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::executor_test

@@ -8,7 +8,7 @@
 
 #include "core/base/error.hpp"
 
-namespace plumbline {
+namespace plumbline::host_lane_test {
 namespace {
 
 Matrix matrix_of(std::vector<float>& values) {
@@ -73,4 +73,4 @@ TEST(HostLane, RefusesCopiesOfAnotherSize) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::host_lane_test

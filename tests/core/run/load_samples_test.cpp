@@ -5,10 +5,10 @@
 
 #include <ctime>
 
-#include "core/base/monotonic_clock.hpp"
+#include "core/run/monotonic_clock.hpp"
 #include "core/run/step_load.hpp"
 
-namespace plumbline {
+namespace plumbline::load_samples_test {
 namespace {
 
 LoadReading reading(double at, double busy, double own, double waited) {
@@ -75,4 +75,4 @@ TEST(LoadSamples, PartsOfAStepAreAllOfIt) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::load_samples_test

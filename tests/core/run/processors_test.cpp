@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-namespace plumbline {
+namespace plumbline::processors_test {
 namespace {
 
 TEST(Processors, FollowTheAffinityMask) {
@@ -78,4 +78,4 @@ TEST(Processors, HaveAQuotaOnlyWhereOneIsSet) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::processors_test

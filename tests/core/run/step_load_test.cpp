@@ -7,7 +7,7 @@
 #include <limits>
 #include <vector>
 
-namespace plumbline {
+namespace plumbline::step_load_test {
 namespace {
 
 RankLoad load(double wall, double busy, double own, double waited) {
@@ -87,4 +87,4 @@ TEST(MachineLoad, OwnWorkIsCounted) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::step_load_test

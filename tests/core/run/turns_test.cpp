@@ -8,7 +8,7 @@
 
 #include "core/base/error.hpp"
 
-namespace plumbline {
+namespace plumbline::turns_test {
 namespace {
 
 TEST(Turns, GoOnWhereTheOtherHandsOverOrEnds) {
@@ -69,4 +69,4 @@ TEST(Turns, EndBothWhereOneThrows) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::turns_test

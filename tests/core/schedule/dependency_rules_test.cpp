@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace plumbline {
+namespace plumbline::dependency_rules_test {
 namespace {
 
 using enum ActionType;
@@ -94,4 +94,4 @@ TEST(DependencyRules, WhatIsNeededIsGiven) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::dependency_rules_test

@@ -12,7 +12,7 @@
 #include "schedules/make_schedule.hpp"
 #include "schedules/passes.hpp"
 
-namespace plumbline {
+namespace plumbline::hop_test {
 namespace {
 
 using enum ActionType;
@@ -152,4 +152,4 @@ TEST(Hop, AfterComputingIsWhatIsSent) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::hop_test

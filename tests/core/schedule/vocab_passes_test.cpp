@@ -4,7 +4,7 @@
 
 #include "core/base/error.hpp"
 
-namespace plumbline {
+namespace plumbline::vocab_passes_test {
 namespace {
 
 TEST(VocabPasses, NamesThereAndBack) {
@@ -29,4 +29,4 @@ TEST(VocabPasses, NamesThereAndBack) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::vocab_passes_test

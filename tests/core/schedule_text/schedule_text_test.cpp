@@ -13,7 +13,7 @@
 #include "schedules/passes.hpp"
 #include "tests/support/sanitized.hpp"
 
-namespace plumbline {
+namespace plumbline::schedule_text_test {
 namespace {
 
 using testing::HasSubstr;
@@ -165,4 +165,4 @@ TEST(ScheduleText, BrokenJson) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::schedule_text_test

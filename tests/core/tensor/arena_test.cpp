@@ -11,7 +11,7 @@
 
 #include "core/base/error.hpp"
 
-namespace plumbline {
+namespace plumbline::arena_test {
 namespace {
 
 using testing::HasSubstr;
@@ -161,4 +161,4 @@ TEST(Arena, UntouchedMemoryHoldsMoreThanTheMachineHas) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::arena_test

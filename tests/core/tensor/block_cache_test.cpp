@@ -17,7 +17,7 @@
 #include "core/tensor/arena.hpp"
 #include "core/tensor/segmented_memory.hpp"
 
-namespace plumbline {
+namespace plumbline::block_cache_test {
 namespace {
 
 struct SourceUse {
@@ -167,4 +167,4 @@ TEST(BlockCache, HostPagesReturnToTheSystem) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::block_cache_test

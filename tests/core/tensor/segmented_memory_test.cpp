@@ -10,7 +10,7 @@
 #include <random>
 #include <vector>
 
-namespace plumbline {
+namespace plumbline::segmented_memory_test {
 namespace {
 
 constexpr Bytes kMiB{std::int64_t{1} << 20};
@@ -138,4 +138,4 @@ TEST(SegmentedMemory, PiecesNeverOverlapAndNeverCrossSegments) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::segmented_memory_test

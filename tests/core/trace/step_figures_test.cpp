@@ -6,7 +6,7 @@
 #include <set>
 #include <string>
 
-namespace plumbline {
+namespace plumbline::step_figures_test {
 namespace {
 
 /// Sets every figure to another number and reads it back.
@@ -46,4 +46,4 @@ TEST(StepFigures, AreFoundByKey) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::step_figures_test

@@ -12,7 +12,7 @@
 #include "core/trace/trace_lanes.hpp"
 #include "tests/core/trace/perfetto_reader.hpp"
 
-namespace plumbline {
+namespace plumbline::trace_files_test {
 namespace {
 
 using test::Perfetto;
@@ -247,4 +247,4 @@ TEST(TraceJson, SlicesMessagesBytesAndRanks) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::trace_files_test

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace plumbline {
+namespace plumbline::trace_test {
 namespace {
 
 Event compute(double start, double end) {
@@ -37,4 +37,4 @@ TEST(Trace, NothingHappened) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::trace_test

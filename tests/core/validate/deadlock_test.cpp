@@ -10,7 +10,7 @@
 #include "schedules/generators.hpp"
 #include "schedules/passes.hpp"
 
-namespace plumbline {
+namespace plumbline::deadlock_test {
 namespace {
 
 using testing::HasSubstr;
@@ -156,4 +156,4 @@ TEST(Deadlock, OneSendBufferIsModelled) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::deadlock_test

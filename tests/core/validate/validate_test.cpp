@@ -11,7 +11,7 @@
 #include "schedules/make_schedule.hpp"
 #include "schedules/passes.hpp"
 
-namespace plumbline {
+namespace plumbline::validate_test {
 namespace {
 
 using testing::HasSubstr;
@@ -226,4 +226,4 @@ TEST(Validate, GridShowsTheNeighbourhood) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::validate_test

@@ -63,6 +63,7 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
   if (attribute == cudaDevAttrComputeCapabilityMinor) *value = device % 10;
   // Few, so that blocks take more than one row each.
   if (attribute == cudaDevAttrMultiProcessorCount) *value = 3;
+  if (attribute == cudaDevAttrMaxSharedMemoryPerBlockOptin) *value = 227 << 10;
   return cudaSuccess;
 }
 cudaError_t cudaMallocAsync(void** data, std::size_t bytes, cudaStream_t stream) {

@@ -78,9 +78,8 @@ function compareTable(cell) {
   for (const [name, key, write, kind] of throughputRows) {
     row(name, key, p?.throughput[key], m?.throughput[key], write, kind);
   }
-  const guessed = p?.times_guessed ? "predicted (times: guess)" : null;
-  const heads = anyMeasured ? ["", guessed || "predicted (calibrated)", "measured", "difference"]
-      : ["", guessed || "predicted"];
+  const heading = p?.heading || "predicted";
+  const heads = anyMeasured ? ["", heading, "measured", "difference"] : ["", heading];
   const head = heads.map((text, i) => el("th", {scope: "col", class: i ? "num" : null}, text));
   return el("div", {class: "scroll compare", tabindex: "0", role: "region",
       "aria-label": "Predicted and measured figures"},

@@ -27,7 +27,7 @@ Json gpt2(const LaunchArguments& from, const MegatronShape& shape, double epsilo
   json["n_head"] = shape.heads;
   json["n_inner"] = shape.ffn;
   json["activation_function"] = shape.activation;
-  json["n_positions"] = needed(from, "--max-position-embeddings");
+  json["n_positions"] = max_positions(from, shape);
   json["tie_word_embeddings"] = !from.on("--untie-embeddings-and-output-weights");
   json["layer_norm_epsilon"] = epsilon;
   json["initializer_range"] = from.number("--init-method-std", 0.02);
@@ -73,10 +73,23 @@ Json dense(const LaunchArguments& from, const MegatronShape& shape) {
   return json;
 }
 
+/// Megatron-LM takes --num-query-groups with its switch alone; 1 is the default, which logs print.
+void note_unused_groups(const LaunchArguments& from, const MegatronShape& shape) {
+  const char* const groups = "--num-query-groups";
+  const std::string given = from.text(groups, "None");
+  if (shape.kv_heads != shape.heads || given == "None" || given == "1" ||
+      given == fmt::format("{}", shape.heads))
+    return;
+  from.file().notes.push_back(
+      fmt::format("{}: found {} without --group-query-attention, without effect: {} heads of keys are taken",
+                  from.origin(groups), given, shape.heads));
+}
+
 }  // namespace
 
-std::string megatron_model(LaunchArguments& arguments) {
-  const MegatronShape shape = shape_of(arguments);
+std::string megatron_model(LaunchArguments& arguments, const MegatronDialect& dialect) {
+  const MegatronShape shape = shape_of(arguments, dialect);
+  note_unused_groups(arguments, shape);
   const bool experts = arguments.has("--num-experts") && arguments.text("--num-experts", "") != "None";
   if (!experts && arguments.on("--multi-latent-attention"))
     arguments.refuse_with("--multi-latent-attention", "no experts", "--num-experts");

@@ -10,13 +10,7 @@
 namespace plumbline {
 namespace {
 
-/// Rotary positions have no table: Megatron-Bridge and frameworks around Megatron-LM do without the number.
-std::int64_t max_positions(const LaunchArguments& from, const MegatronShape& shape) {
-  const char* const flag = "--max-position-embeddings";
-  if (from.has(flag) || !shape.rope) return needed(from, flag);
-  return needed(from, "--seq-length");
-}
-
+constexpr const char* kQueryGroups = "--num-query-groups";
 constexpr const char* kFamilies =
     "layers that a family of models has (GPT-2: LayerNorm, gelu, learned, biases; Llama and Qwen: RMSNorm, "
     "swiglu, rope; Nemotron: LayerNorm, gelu or squared relu, rope)";
@@ -30,17 +24,28 @@ std::int64_t needed(const LaunchArguments& from, const std::string& flag) {
   return from.integer(flag, 0);
 }
 
-MegatronShape shape_of(const LaunchArguments& from) {
+// Rotary positions have no table: Megatron-Bridge and frameworks around Megatron-LM do without the number.
+std::int64_t max_positions(const LaunchArguments& from, const MegatronShape& shape) {
+  const char* const flag = "--max-position-embeddings";
+  if (from.has(flag) || !(shape.rope || shape.positions_of_sequence)) return needed(from, flag);
+  return needed(from, "--seq-length");
+}
+
+MegatronShape shape_of(const LaunchArguments& from, const MegatronDialect& dialect) {
   MegatronShape shape;
   shape.layers = needed(from, from.has("--encoder-num-layers") ? "--encoder-num-layers" : "--num-layers");
   shape.hidden = needed(from, "--hidden-size");
   shape.heads = needed(from, "--num-attention-heads");
   if (shape.heads < 1) from.refuse("--num-attention-heads", "1 or more");
-  shape.kv_heads = from.on("--group-query-attention") ? from.integer("--num-query-groups", 1) : shape.heads;
+  // TransformerConfig takes num_query_groups alone; Megatron-LM's arguments pass it on with the switch
+  // (NVIDIA/Megatron-LM@2a75ac12 megatron/core/transformer/transformer_config.py, training/arguments.py).
+  const bool grouped = from.on("--group-query-attention") || (dialect.provider && from.has(kQueryGroups));
+  shape.kv_heads = grouped ? from.integer(kQueryGroups, 1) : shape.heads;
+  shape.positions_of_sequence = dialect.provider;
   const bool gated = from.on("--swiglu");
   const bool quick = from.on("--quick-geglu");
   if (shape.kv_heads < 1 || shape.heads % shape.kv_heads != 0)
-    from.refuse("--num-query-groups", fmt::format("a divisor of the {} attention heads", shape.heads));
+    from.refuse(kQueryGroups, fmt::format("a divisor of the {} attention heads", shape.heads));
   shape.head_dim = from.has("--kv-channels") && from.text("--kv-channels", "") != "None"
                        ? from.integer("--kv-channels", 0)
                        : 0;

@@ -7,6 +7,7 @@
 
 #include "core/base/json_keys.hpp"
 #include "core/launch_files/arguments/launch_arguments.hpp"
+#include "core/launch_files/megatron/model/megatron_dialect.hpp"
 
 namespace plumbline {
 
@@ -15,10 +16,14 @@ constexpr std::string_view kQuickGate = "a quick gelu gate";
 struct MegatronShape {
   std::int64_t layers = 0, hidden = 0, heads = 0, kv_heads = 0, head_dim = 0, ffn = 0;
   bool rms = false, rope = false, bias = false, qkv_bias = false, qk_norm = false;
+  bool positions_of_sequence = false;  // as many learned positions as tokens of a sequence
   std::string activation;
 };
 
-MegatronShape shape_of(const LaunchArguments& from);
+MegatronShape shape_of(const LaunchArguments& from, const MegatronDialect& dialect);
+
+/// Learned positions, or the longest sequence that rotary ones are meant for.
+std::int64_t max_positions(const LaunchArguments& from, const MegatronShape& shape);
 
 /// A whole number without which there is no shape. Throws InputError if it is missing.
 std::int64_t needed(const LaunchArguments& from, const std::string& flag);

@@ -12,7 +12,7 @@
 #include "bench/measure/calibrate/figures/unseen.hpp"
 #include "core/base/error.hpp"
 
-namespace plumbline::calibration {
+namespace plumbline::calibration::assemble_test {
 namespace {
 
 /// Seconds of every cell.
@@ -209,4 +209,4 @@ TEST(Levels, SayWhichWorkingSetsAreInWhichCache) {
 }
 
 }  // namespace
-}  // namespace plumbline::calibration
+}  // namespace plumbline::calibration::assemble_test

@@ -15,7 +15,7 @@
 #include "core/base/error.hpp"
 #include "kernels/cpu/cpu_operators.hpp"
 
-namespace plumbline::calibration {
+namespace plumbline::calibration::calibrate_test {
 namespace {
 
 StageShape shape_of(DType type, bool gpt2) {
@@ -202,4 +202,4 @@ TEST(HostTime, ColdCallsAreWhatTheTablesLeaveOut) {
 }
 
 }  // namespace
-}  // namespace plumbline::calibration
+}  // namespace plumbline::calibration::calibrate_test

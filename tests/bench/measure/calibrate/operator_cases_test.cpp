@@ -9,7 +9,7 @@
 
 #include "kernels/cpu/cpu_operators.hpp"
 
-namespace plumbline {
+namespace plumbline::operator_cases_test {
 namespace {
 
 /// Host memory in place of a device's, full of NaN.
@@ -79,4 +79,4 @@ TEST(OperatorCases, NumbersOnADeviceAreRandomAllOver) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::operator_cases_test

@@ -13,7 +13,7 @@
 #include "core/base/error.hpp"
 #include "kernels/cpu/cpu_operators.hpp"
 
-namespace plumbline::calibration {
+namespace plumbline::calibration::probe_test {
 namespace {
 
 TEST(Looks, AFigureIsALowQuantileOfThem) {
@@ -165,4 +165,4 @@ TEST(Noise, CsvRoundTrip) {
 }
 
 }  // namespace
-}  // namespace plumbline::calibration
+}  // namespace plumbline::calibration::probe_test

@@ -5,7 +5,7 @@
 
 #include <limits>
 
-namespace plumbline {
+namespace plumbline::speed_of_moment_test {
 namespace {
 
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
@@ -144,4 +144,4 @@ TEST(SpeedOfMoment, WithoutCountersNothingIsStretched) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::speed_of_moment_test

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace plumbline {
+namespace plumbline::accelerator_name_test {
 namespace {
 
 TEST(AcceleratorName, IsFoundByModelFormAndMemory) {
@@ -27,4 +27,4 @@ TEST(AcceleratorName, IsFoundByModelFormAndMemory) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::accelerator_name_test

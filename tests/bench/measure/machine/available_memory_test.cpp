@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-namespace plumbline {
+namespace plumbline::available_memory_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -105,4 +105,4 @@ TEST(AvailableMemory, IsKnownOfThisHost) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::available_memory_test

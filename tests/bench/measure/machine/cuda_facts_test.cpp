@@ -15,7 +15,7 @@
 #include "core/base/error.hpp"
 #include "tests/support/temporary_folder.hpp"
 
-namespace plumbline {
+namespace plumbline::cuda_facts_test {
 namespace {
 
 using testing::Contains;
@@ -159,4 +159,4 @@ TEST(CudaFacts, RanksThatShareAGpuAreLabelled) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::cuda_facts_test

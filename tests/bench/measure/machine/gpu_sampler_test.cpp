@@ -7,7 +7,7 @@
 #include <chrono>
 #include <thread>
 
-namespace plumbline {
+namespace plumbline::gpu_sampler_test {
 namespace {
 
 using testing::ElementsAre;
@@ -51,4 +51,4 @@ TEST(GpuSampler, WithoutLibraryOrDeviceThereIsNothing) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::gpu_sampler_test

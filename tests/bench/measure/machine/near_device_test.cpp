@@ -8,7 +8,7 @@
 
 #include "core/base/error.hpp"
 
-namespace plumbline {
+namespace plumbline::near_device_test {
 namespace {
 
 /// A package with a NUMA node and two cores of one thread each, numbers 2 * package and the next. It has a
@@ -65,4 +65,4 @@ TEST(NearDevice, WhatIsNoTopologyIsRefused) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::near_device_test

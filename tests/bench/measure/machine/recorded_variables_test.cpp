@@ -9,7 +9,7 @@
 
 #include "bench/measure/machine/machine.hpp"
 
-namespace plumbline {
+namespace plumbline::recorded_variables_test {
 namespace {
 
 using ::testing::Contains;
@@ -55,7 +55,7 @@ constexpr const char* kLeftOut[] = {"CUDA_API_KEY",
                                     "OMPI_MCA_plm_rsh_agent",
                                     "PMIX_MCA_gds_key",
                                     "PMIX_SERVER_URI",
-                                    "PLUMBLINE_SECRET",
+                                    "PLUMBLINE_TOKEN",
                                     "AWS_SECRET_ACCESS_KEY",
                                     "HF_TOKEN",
                                     ""};
@@ -81,4 +81,4 @@ TEST(RecordedVariables, AreAllThatARecordHas) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::recorded_variables_test

@@ -9,7 +9,7 @@
 
 #include "core/base/error.hpp"
 
-namespace plumbline {
+namespace plumbline::host_list_test {
 namespace {
 
 using ::testing::AllOf;
@@ -85,4 +85,4 @@ TEST(HostList, RanksFillHostsFromTheFront) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::host_list_test

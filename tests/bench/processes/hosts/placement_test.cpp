@@ -11,7 +11,7 @@
 #include "bench/processes/hosts/chosen_hosts.hpp"
 #include "core/base/error.hpp"
 
-namespace plumbline {
+namespace plumbline::placement_test {
 namespace {
 
 using ::testing::AllOf;
@@ -65,35 +65,30 @@ TEST(Placement, EveryLauncherIsUnderstood) {
     const char* name;
     Settings settings;
     Launcher launcher;
-    int rank, size, local_rank, local_size, node;
-    std::string address;
-    int port;
+    int rank, size, local_rank, local_size;
   } cases[] = {
-      {"nothing", {}, Launcher::none, 0, 1, -1, -1, -1, "", 0},
-      {"a word RANK", {{"RANK", "first"}}, Launcher::none, 0, 1, -1, -1, -1, "", 0},
-      {"mpirun", kOpenMpi, Launcher::open_mpi, 3, 4, 1, 2, -1, "", 0},
-      {"PMIx alone", {{"PMIX_RANK", "3"}}, Launcher::pmix, 3, -1, -1, -1, -1, "", 0},
-      {"srun --mpi=pmix", kSrun + Settings{{"PMIX_RANK", "3"}}, Launcher::pmix, 3, 4, 1, 2, 1, "gpu07",
-       19567},
-      {"srun --mpi=pmi2", kSrun + Settings{{"PMI_RANK", "3"}, {"PMI_SIZE", "4"}}, Launcher::pmi, 3, 4, 1, 2,
-       1, "gpu07", 19567},
-      {"plain srun", kSrun, Launcher::slurm, 3, 4, 1, 2, 1, "gpu07", 19567},
-      {"torchrun", kElastic, Launcher::torchrun, 3, 4, 1, 2, 1, "gpu07", 29500},
-      {"variables like torchrun's", kTorch, Launcher::torchrun, 3, 4, 1, 2, 1, "gpu07", 29500},
-      {"a script that sets them from srun's", kSrun + kTorch, Launcher::torchrun, 3, 4, 1, 2, 1, "gpu07",
-       29500},
+      {"nothing", {}, Launcher::none, 0, 1, -1, -1},
+      {"a word RANK", {{"RANK", "first"}}, Launcher::none, 0, 1, -1, -1},
+      {"mpirun", kOpenMpi, Launcher::open_mpi, 3, 4, 1, 2},
+      {"PMIx alone", {{"PMIX_RANK", "3"}}, Launcher::pmix, 3, -1, -1, -1},
+      {"srun --mpi=pmix", kSrun + Settings{{"PMIX_RANK", "3"}}, Launcher::pmix, 3, 4, 1, 2},
+      {"srun --mpi=pmi2", kSrun + Settings{{"PMI_RANK", "3"}, {"PMI_SIZE", "4"}}, Launcher::pmi, 3, 4, 1, 2},
+      {"plain srun", kSrun, Launcher::slurm, 3, 4, 1, 2},
+      {"torchrun", kElastic, Launcher::torchrun, 3, 4, -1, -1},
+      {"variables like torchrun's", kTorch, Launcher::torchrun, 3, 4, -1, -1},
+      {"a script that sets them from srun's", kSrun + kTorch, Launcher::torchrun, 3, 4, 1, 2},
       {"torchrun in a task of srun",
        kSrun + kElastic +
            Settings{{"SLURM_PROCID", "1"},
                     {"SLURM_STEP_NUM_TASKS", "2"},
                     {"SLURM_STEP_TASKS_PER_NODE", "1(x2)"},
                     {"PMIX_RANK", "1"}},
-       Launcher::torchrun, 3, 4, 1, 2, 1, "gpu07", 29500},
+       Launcher::torchrun, 3, 4, -1, -1},
       {"mpirun, whose daemons are tasks of srun", kOpenMpi + kSrun + Settings{{"SLURM_PROCID", "0"}},
-       Launcher::open_mpi, 3, 4, 1, 2, -1, "", 0},
-      {"a batch script", kBatchScript, Launcher::none, 0, 1, -1, -1, -1, "", 0},
+       Launcher::open_mpi, 3, 4, 1, 2},
+      {"a batch script", kBatchScript, Launcher::none, 0, 1, -1, -1},
       {"a batch script with a step of its own", kBatchScript + Settings{{"SLURM_STEP_ID", "4294967291"}},
-       Launcher::none, 0, 1, -1, -1, -1, "", 0},
+       Launcher::none, 0, 1, -1, -1},
   };
   for (const auto& c : cases) {
     const Placement found = find_placement(from(c.settings));
@@ -102,12 +97,25 @@ TEST(Placement, EveryLauncherIsUnderstood) {
     EXPECT_EQ(found.size, c.size) << c.name;
     EXPECT_EQ(found.local_rank, c.local_rank) << c.name;
     EXPECT_EQ(found.local_size, c.local_size) << c.name;
-    EXPECT_EQ(found.node, c.node) << c.name;
-    EXPECT_EQ(found.address, c.address) << c.name;
-    EXPECT_EQ(found.port, c.port) << c.name;
     EXPECT_EQ(found.one_of_several(), c.launcher != Launcher::none) << c.name;
   }
-  EXPECT_EQ(host_option(find_placement(from(kSrun)).hosts), "gpu07:2,gpu08:2");
+}
+
+TEST(Placement, TasksThatCannotSpeakMpiAreToldTheWay) {
+  const struct {
+    Settings settings;
+    const char* said;
+  } cases[] = {
+      {kElastic, "found task 3 of 4 of torchrun, expected a rank of MPI"},
+      {kTorch, "use mpirun -n 4 plumbline ... or srun --mpi=pmix, or start it without torchrun"},
+      {kSrun, "use mpirun -n 4 plumbline ... or srun --mpi=pmix, or start it without srun"},
+  };
+  for (const auto& c : cases) {
+    const Placement found = find_placement(from(c.settings));
+    EXPECT_THAT([&] { require_mpi(found); }, ThrowsMessage<InputError>(HasSubstr(c.said)));
+  }
+  for (const auto& settings : {Settings{}, kOpenMpi, kSrun + Settings{{"PMIX_RANK", "3"}}, kBatchScript})
+    EXPECT_NO_THROW(require_mpi(find_placement(from(settings))));
 }
 
 TEST(Placement, ATaskAloneStartsItsRanksItself) {
@@ -132,13 +140,10 @@ TEST(Placement, ContradictionsNameBothSources) {
        kSrun + Settings{{"PMI_RANK", "3"}, {"PMI_SIZE", "8"}},
        {"PMI_SIZE", "SLURM_STEP_NUM_TASKS"}},
       {"torchrun's variables and srun", kSrun + kTorch + Settings{{"RANK", "1"}}, {"RANK", "SLURM_PROCID"}},
-      {"both of them several per host",
-       kSrun + kElastic + Settings{{"SLURM_NTASKS_PER_NODE", "2"}},
-       {"SLURM_NTASKS_PER_NODE", "LOCAL_WORLD_SIZE", "--ntasks-per-node=1"}},
       {"a rank beyond the size", kTorch + Settings{{"RANK", "4"}}, {"rank 4 of 4", "RANK", "WORLD_SIZE"}},
       {"a local rank beyond the local size",
-       kTorch + Settings{{"LOCAL_RANK", "2"}},
-       {"LOCAL_RANK", "LOCAL_WORLD_SIZE"}},
+       kOpenMpi + Settings{{"OMPI_COMM_WORLD_LOCAL_RANK", "2"}},
+       {"OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"}},
       {"tasks per node and tasks",
        kSrun + Settings{{"SLURM_STEP_TASKS_PER_NODE", "2,1"}},
        {"SLURM_STEP_TASKS_PER_NODE", "SLURM_STEP_NUM_TASKS"}},
@@ -192,4 +197,4 @@ TEST(Placement, MpirunSeesNoPlaceOfAnother) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::placement_test

@@ -13,7 +13,7 @@
 #include "bench/processes/launch/run_folder.hpp"
 #include "tests/bench/processes/launch/launch_support.hpp"
 
-namespace plumbline {
+namespace plumbline::launch_kills_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -59,6 +59,8 @@ enum class Victim { runner, runner_and_supervisor, supervisor, mpirun };
 
 /// Starts a runner whose ranks hang, kills a process after a while, and waits until all are gone.
 void kill_after(std::chrono::milliseconds delay, Victim victim, int round) {
+  // A runner killed at once has not yet cleared what an earlier round left.
+  remove_stale_run_folders();
   const std::string token =
       "PLUMBLINE_TEST_TOKEN=" + std::to_string(getpid()) + "-" + std::to_string(round) + ";";
   const pid_t runner = fork();
@@ -140,4 +142,4 @@ TEST(LaunchKills, AVariableOfTheUsersShellMeansNothing) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::launch_kills_test

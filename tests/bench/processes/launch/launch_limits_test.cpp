@@ -9,11 +9,12 @@
 
 #include "bench/processes/launch/launch_environment.hpp"
 #include "bench/processes/launch/run_folder.hpp"
+#include "core/base/atomic_file.hpp"
 #include "core/base/error.hpp"
 #include "tests/bench/processes/launch/launch_support.hpp"
 #include "tests/support/temporary_folder.hpp"
 
-namespace plumbline {
+namespace plumbline::launch_limits_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -31,7 +32,7 @@ TEST(RunFolder, IsMadeWhereThereIsRoom) {
     EXPECT_THAT(files.path(), testing::StartsWith(folder + "/plumbline-run-"));
   }
   EXPECT_THAT([] { const RunFolder none(RunFolderUse::shared_memory, {std::int64_t{1} << 59}); },
-              ::testing::ThrowsMessage<InputError>(
+              ::testing::ThrowsMessage<OutputError>(
                   testing::AllOf(HasSubstr("expected a folder for the ranks' shared memory"),
                                  HasSubstr("/dev/shm ("), HasSubstr("MiB free"), HasSubstr("set TMPDIR"))));
   EXPECT_TRUE(fs::is_empty(folder));
@@ -170,4 +171,4 @@ TEST(PlaceOfRanks, WithoutSshMpirunDoesNotLookForIt) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::launch_limits_test

@@ -14,7 +14,7 @@
 #include "tests/bench/processes/launch/launch_support.hpp"
 #include "tests/support/temporary_folder.hpp"
 
-namespace plumbline {
+namespace plumbline::launch_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -200,4 +200,4 @@ TEST(SingleCopy, CanBeAskedTwice) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::launch_test

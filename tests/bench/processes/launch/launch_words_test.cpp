@@ -5,7 +5,7 @@
 #include "bench/processes/launch/launch.hpp"
 #include "bench/processes/launch/launch_output.hpp"
 
-namespace plumbline {
+namespace plumbline::launch_words_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -89,4 +89,4 @@ TEST(LineSplitter, TakesTagsAndLinesApart) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::launch_words_test

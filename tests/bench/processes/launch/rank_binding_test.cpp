@@ -10,7 +10,7 @@
 #include "bench/processes/launch/launch_environment.hpp"
 #include "core/run/processors.hpp"
 
-namespace plumbline {
+namespace plumbline::rank_binding_test {
 namespace {
 
 using testing::Contains;
@@ -58,4 +58,4 @@ TEST(RankBinding, ANarrowMaskIsWhatRanksGet) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::rank_binding_test

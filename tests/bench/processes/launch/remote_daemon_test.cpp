@@ -17,7 +17,7 @@
 
 #include "core/base/error.hpp"
 
-namespace plumbline {
+namespace plumbline::remote_daemon_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -172,4 +172,4 @@ TEST_F(Orders, ThatAreNoneStartNothing) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::remote_daemon_test

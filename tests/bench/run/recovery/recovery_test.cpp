@@ -14,7 +14,7 @@
 #include "bench/run/recovery/run_history.hpp"
 #include "core/base/error.hpp"
 
-namespace plumbline {
+namespace plumbline::recovery_test {
 namespace {
 
 using testing::ElementsAre;
@@ -293,4 +293,4 @@ TEST(ReplicaSizes, AreTheLargestThatTheBatchCanBeDealtOutTo) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::recovery_test

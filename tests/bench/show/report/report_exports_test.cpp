@@ -10,7 +10,7 @@
 #include "core/base/error.hpp"
 #include "tests/bench/record/record_support.hpp"
 
-namespace plumbline {
+namespace plumbline::report_exports_test {
 namespace {
 
 using testing::HasSubstr;
@@ -171,4 +171,4 @@ TEST(Regression, Tolerance) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::report_exports_test

@@ -20,7 +20,7 @@
 #include "core/base/error.hpp"
 #include "tests/bench/record/record_support.hpp"
 
-namespace plumbline {
+namespace plumbline::report_page_test {
 namespace {
 
 using testing::HasSubstr;
@@ -353,4 +353,4 @@ TEST(Page, WhatFitsIsATableOverTheBatchSize) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::report_page_test

@@ -17,7 +17,7 @@
 #include "schedules/make_schedule.hpp"
 #include "schedules/passes.hpp"
 
-namespace plumbline {
+namespace plumbline::report_timelines_test {
 namespace {
 
 Schedule schedule_of(const std::string& name, int ranks, int microbatches, bool transfers) {
@@ -279,4 +279,4 @@ TEST(TerminalTimeline, FitsAnyWidthWithAndWithoutColour) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::report_timelines_test

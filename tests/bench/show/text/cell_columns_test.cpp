@@ -10,11 +10,12 @@
 #include <string>
 #include <vector>
 
+#include "bench/show/report/escape.hpp"
 #include "bench/show/report/html_report.hpp"
 #include "bench/show/text/record_tables.hpp"
 #include "tests/bench/record/record_support.hpp"
 
-namespace plumbline {
+namespace plumbline::cell_columns_test {
 namespace {
 
 using testing::HasSubstr;
@@ -79,8 +80,8 @@ TEST(CellColumns, ThePageHasEachUnderItsLabel) {
   const std::string page = html_report(input);
   const CellUnits units(records);
   for (const CellColumn& column : cell_columns()) {
-    SCOPED_TRACE(column.label());
-    EXPECT_NE(page.find(">" + column.label() + "</button>"), std::string::npos);
+    SCOPED_TRACE(column.csv);
+    EXPECT_NE(page.find(">" + column.label(records) + "</button>"), std::string::npos);
     EXPECT_NE(page.find(">" + units.group(column) + "</th>"), std::string::npos);
     EXPECT_NE(page.find(">" + units.text(column, column.of(records[0])) + "</td>"), std::string::npos);
   }
@@ -160,6 +161,45 @@ TEST(CellColumns, PredictionsAloneHaveNoColumnsOfMeasurements) {
   }
 }
 
+/// The word for the basis of predicted times is the same in the terminal, CSV, JSON and the page.
+TEST(CellColumns, PredictedTimesHaveTheSameBasisEverywhere) {
+  struct Case {
+    bool guessed;
+    bool estimated;
+    const char* csv;
+    const char* words;  // behind "predicted"
+  };
+  const Case cases[] = {{false, false, "calibrated", " (calibrated)"},
+                        {false, true, "estimated", " (accelerator's constants)"},
+                        {true, false, "guess", " (guess)"}};
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.csv);
+    Record record = full_record();
+    record.probed.reset();
+    record.prediction->times_guessed = c.guessed;
+    record.prediction->times_estimated = c.estimated;
+    const std::vector<Record> records = {record};
+    ReportInput input;
+    input.records = records;
+    const auto lines = split(to_csv(records), '\n');
+    const auto header = split(lines.at(0), ',');
+    const auto place = std::find(header.begin(), header.end(), "predicted_times") - header.begin();
+    ASSERT_LT(place, std::ssize(header));
+    EXPECT_EQ(split(lines.at(1), ',').at(static_cast<std::size_t>(place)), c.csv);
+    const OrderedJson json = to_json(record)["prediction"];
+    EXPECT_EQ(json.value("times_guessed", false), c.guessed);
+    EXPECT_EQ(json.value("times_estimated", false), c.estimated);
+    const std::string summary = to_line(summarize(records));
+    const std::string page = html_report(input);
+    EXPECT_THAT(summary, HasSubstr(std::string("%") + c.words));
+    EXPECT_THAT(page, HasSubstr(">" + html_escaped(std::string("predicted") + c.words) + "</button>"));
+    if (!c.guessed && !c.estimated) continue;
+    for (const std::string& text : {lines.at(0), lines.at(1), summary, page, to_table(records, {0, false})})
+      EXPECT_EQ(text.find("(calibrated)"), std::string::npos) << text.substr(0, 200);
+    EXPECT_THAT(lines.at(0), Not(HasSubstr("calibrated")));
+  }
+}
+
 TEST(CellColumns, TheReadmeOfResultsListsThem) {
   std::ifstream file(std::string(PLUMBLINE_SOURCE_DIR) + "/results/README.md");
   const std::string readme{std::istreambuf_iterator<char>(file), {}};
@@ -170,11 +210,11 @@ TEST(CellColumns, TheReadmeOfResultsListsThem) {
   for (const CellColumn& column : cell_columns()) {
     if (column.json.empty()) continue;
     const std::string group = units.group(column);
-    const std::string row = "| " + group.substr(0, group.find(',')) + " | " + column.label() + " | `" +
+    const std::string row = "| " + group.substr(0, group.find(',')) + " | " + column.label({}) + " | `" +
                             std::string(column.csv) + "` | `" + std::string(column.json) + "` |\n";
     EXPECT_NE(readme.find(row), std::string::npos) << row;
   }
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::cell_columns_test

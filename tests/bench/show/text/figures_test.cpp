@@ -8,7 +8,7 @@
 #include "bench/show/text/lane_titles.hpp"
 #include "core/trace/step_figures.hpp"
 
-namespace plumbline {
+namespace plumbline::figures_test {
 namespace {
 
 TEST(Figures, NumbersHaveFourDigitsCommasAndNoExponent) {
@@ -56,4 +56,4 @@ TEST(Labels, FitTheTerminalColumnAndDiffer) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::figures_test

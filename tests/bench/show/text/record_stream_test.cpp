@@ -16,7 +16,7 @@
 #include "core/base/error.hpp"
 #include "tests/bench/record/record_support.hpp"
 
-namespace plumbline {
+namespace plumbline::record_stream_test {
 namespace {
 
 /// 40 records: one repeated later, keys that differ from the 30th on, one that a record lacks, a baseline.
@@ -96,4 +96,4 @@ TEST_F(RecordStreamTest, ReadsTheOneRecordOfRun) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::record_stream_test

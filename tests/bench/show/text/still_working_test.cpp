@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <string>
 
-namespace plumbline {
+namespace plumbline::still_working_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -42,4 +42,4 @@ TEST(StillWorking, SaysNothingWhereItTakesNoTimeOrNobodyListens) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::still_working_test

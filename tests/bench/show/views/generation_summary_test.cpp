@@ -6,7 +6,7 @@
 
 #include "core/config_text/load_config.hpp"
 
-namespace plumbline {
+namespace plumbline::generation_summary_test {
 namespace {
 
 using testing::HasSubstr;
@@ -63,4 +63,4 @@ TEST(GenerationSummary, JsonHasEveryFigure) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::generation_summary_test

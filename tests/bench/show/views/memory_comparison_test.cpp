@@ -6,7 +6,7 @@
 
 #include "tests/bench/record/record_support.hpp"
 
-namespace plumbline {
+namespace plumbline::memory_comparison_test {
 namespace {
 
 using testing::HasSubstr;
@@ -73,4 +73,4 @@ TEST(MemoryComparison, TableShowsCategoriesActionAndHolders) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::memory_comparison_test

@@ -6,7 +6,7 @@
 
 #include "core/base/error.hpp"
 
-namespace plumbline {
+namespace plumbline::routing_report_test {
 namespace {
 
 using testing::HasSubstr;
@@ -41,4 +41,4 @@ TEST(RoutingReport, RefusesWhatItWouldNotDraw) {
 }
 
 }  // namespace
-}  // namespace plumbline
+}  // namespace plumbline::routing_report_test

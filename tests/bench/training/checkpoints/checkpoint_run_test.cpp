@@ -21,7 +21,7 @@
 #include "kernels/cpu/cpu_operators.hpp"
 #include "tests/bench/training/support/training_support.hpp"
 
-namespace plumbline::training {
+namespace plumbline::training::checkpoint_run_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -373,7 +373,7 @@ TEST_F(CheckpointRun, BadInputIsOneLineBeforeAnythingRuns) {
   const auto refusal = [&](CheckpointOptions wanted, const RunConfig& asked) -> std::string {
     try {
       prepare_checkpoints(wanted, asked);
-    } catch (const InputError& error) {
+    } catch (const Error& error) {
       return error.what();
     }
     return "";
@@ -414,4 +414,4 @@ TEST_F(CheckpointRun, BadInputIsOneLineBeforeAnythingRuns) {
 }
 
 }  // namespace
-}  // namespace plumbline::training
+}  // namespace plumbline::training::checkpoint_run_test

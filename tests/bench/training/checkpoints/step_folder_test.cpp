@@ -18,7 +18,7 @@
 #include "core/files/safetensors.hpp"
 #include "tests/support/temporary_folder.hpp"
 
-namespace plumbline::training {
+namespace plumbline::training::step_folder_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -248,4 +248,4 @@ TEST_F(StepFolder, BelongsToOneRunAtATime) {
 }
 
 }  // namespace
-}  // namespace plumbline::training
+}  // namespace plumbline::training::step_folder_test

@@ -10,7 +10,7 @@
 
 #include "bench/training/checkpoints/shard_names.hpp"
 
-namespace plumbline::training {
+namespace plumbline::training::tensor_pieces_test {
 namespace {
 
 using Place = std::tuple<std::string, std::int64_t, std::int64_t>;  // tensor, row, column
@@ -104,4 +104,4 @@ TEST(TensorPieces, ANameThatIsNoneIsNotTaken) {
 }
 
 }  // namespace
-}  // namespace plumbline::training
+}  // namespace plumbline::training::tensor_pieces_test

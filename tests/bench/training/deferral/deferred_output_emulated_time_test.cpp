@@ -6,7 +6,7 @@
 #include "tests/bench/training/support/emulated_step.hpp"
 #include "tests/bench/training/support/training_support.hpp"
 
-namespace plumbline::training {
+namespace plumbline::training::deferred_output_emulated_time_test {
 namespace {
 
 struct Case {
@@ -75,4 +75,4 @@ TEST(DeferredOutputOnEmulatedDevices, TakesAsLongAsPredicted) {
 }
 
 }  // namespace
-}  // namespace plumbline::training
+}  // namespace plumbline::training::deferred_output_emulated_time_test

@@ -10,7 +10,7 @@
 #include "tests/bench/training/support/predicted_step.hpp"
 #include "tests/bench/training/support/training_support.hpp"
 
-namespace plumbline::training {
+namespace plumbline::training::deferred_output_step_test {
 namespace {
 
 constexpr const char* kSchedules[] = {"1f1b", "interleaved", "gpipe"};
@@ -84,4 +84,4 @@ TEST(DeferredOutputGradients, AreThoseOfAStepWithoutAndHoldWhatIsPredicted) {
 }
 
 }  // namespace
-}  // namespace plumbline::training
+}  // namespace plumbline::training::deferred_output_step_test

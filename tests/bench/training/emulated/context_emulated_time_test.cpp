@@ -6,7 +6,7 @@
 #include "tests/bench/training/support/emulated_step.hpp"
 #include "tests/bench/training/support/training_support.hpp"
 
-namespace plumbline::training {
+namespace plumbline::training::context_emulated_time_test {
 namespace {
 
 struct Case {
@@ -86,4 +86,4 @@ TEST(ContextOnEmulatedDevices, TakesAsLongAsPredicted) {
 }
 
 }  // namespace
-}  // namespace plumbline::training
+}  // namespace plumbline::training::context_emulated_time_test

@@ -12,7 +12,7 @@
 #include "tests/bench/training/support/emulated_step.hpp"
 #include "tests/bench/training/support/training_support.hpp"
 
-namespace plumbline::training {
+namespace plumbline::training::data_overlap_emulated_time_test {
 namespace {
 
 struct Case {
@@ -109,4 +109,4 @@ TEST(DataOverlapOnEmulatedDevices, TakesAsLongAsPredicted) {
 }
 
 }  // namespace
-}  // namespace plumbline::training
+}  // namespace plumbline::training::data_overlap_emulated_time_test

@@ -15,7 +15,7 @@
 #include "tests/bench/training/support/emulated_step.hpp"
 #include "tests/bench/training/support/training_support.hpp"
 
-namespace plumbline::training {
+namespace plumbline::training::fp8_emulated_time_test {
 namespace {
 
 struct Case {
@@ -236,4 +236,4 @@ TEST(FamiliesOnEmulatedDevices, TakeAsLongAsPredicted) {
 }
 
 }  // namespace
-}  // namespace plumbline::training
+}  // namespace plumbline::training::fp8_emulated_time_test

@@ -21,7 +21,7 @@
 #include "tests/bench/training/mixtures/emulated_exchanges.hpp"
 #include "tests/bench/training/support/emulated_step.hpp"
 
-namespace plumbline::training {
+namespace plumbline::training::lanes_emulated_time_test {
 namespace {
 
 /// Layers wide enough to hide some of their messages.
@@ -232,4 +232,4 @@ TEST(LanesOnEmulatedDevices, AreWhereTheyWerePredicted) {
 }
 
 }  // namespace
-}  // namespace plumbline::training
+}  // namespace plumbline::training::lanes_emulated_time_test

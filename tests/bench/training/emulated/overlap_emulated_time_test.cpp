@@ -8,7 +8,7 @@
 #include "tests/bench/training/support/emulated_step.hpp"
 #include "tests/bench/training/support/training_support.hpp"
 
-namespace plumbline::training {
+namespace plumbline::training::overlap_emulated_time_test {
 namespace {
 
 struct Case {
@@ -83,4 +83,4 @@ TEST(OverlapOnEmulatedDevices, TakesAsLongAsPredicted) {
 }
 
 }  // namespace
-}  // namespace plumbline::training
+}  // namespace plumbline::training::overlap_emulated_time_test

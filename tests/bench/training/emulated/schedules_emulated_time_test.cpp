@@ -14,7 +14,7 @@
 #include "tests/bench/training/support/emulated_step.hpp"
 #include "tests/bench/training/support/training_support.hpp"
 
-namespace plumbline::training {
+namespace plumbline::training::schedules_emulated_time_test {
 namespace {
 
 RunConfig config_of(std::string_view schedule, int ranks, double clip_grad) {
@@ -107,4 +107,4 @@ TEST(SchedulesOnEmulatedDevices, SplitVocabulariesTakeAsLongAsPredicted) {
 }
 
 }  // namespace
-}  // namespace plumbline::training
+}  // namespace plumbline::training::schedules_emulated_time_test

@@ -12,7 +12,7 @@
 
 #include "tests/bench/training/generate/generation_fixture.hpp"  // uses PLUMBLINE_SOURCE_DIR
 
-namespace plumbline::generation {
+namespace plumbline::generation::generation_test {
 namespace {
 
 std::vector<std::string> models_of_transformers() {
@@ -105,4 +105,4 @@ TEST_P(GenerationOfModel, EqualsTransformers) {
 INSTANTIATE_TEST_SUITE_P(Models, GenerationOfModel, testing::ValuesIn(models_of_transformers()), test_name);
 
 }  // namespace
-}  // namespace plumbline::generation
+}  // namespace plumbline::generation::generation_test

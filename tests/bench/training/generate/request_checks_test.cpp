@@ -11,7 +11,7 @@
 #include "core/base/error.hpp"
 #include "core/config_text/load_config.hpp"
 
-namespace plumbline::generation {
+namespace plumbline::generation::request_checks_test {
 namespace {
 
 using testing::HasSubstr;
@@ -96,4 +96,4 @@ TEST(GenerationConfigurations, AreRefusedWithTheKey) {
 }
 
 }  // namespace
-}  // namespace plumbline::generation
+}  // namespace plumbline::generation::request_checks_test

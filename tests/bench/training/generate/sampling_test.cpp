@@ -9,7 +9,7 @@
 
 #include "core/base/error.hpp"
 
-namespace plumbline::generation {
+namespace plumbline::generation::sampling_test {
 namespace {
 
 const std::vector<float> kLogits = {0.5F, 2.0F, -1.0F, 2.0F, 1.0F};
@@ -71,4 +71,4 @@ TEST(Sampling, RefusesLogitsThatAreNoNumbers) {
 }
 
 }  // namespace
-}  // namespace plumbline::generation
+}  // namespace plumbline::generation::sampling_test

@@ -13,7 +13,7 @@
 #include "tests/bench/training/support/emulated_step.hpp"
 #include "tests/bench/training/support/training_support.hpp"
 
-namespace plumbline::training {
+namespace plumbline::training::instances_order_test {
 namespace {
 
 RunConfig config_of(int tensor, int pipeline, int data, int instances, int zero, const char* schedule) {
@@ -71,4 +71,4 @@ TEST(InstancesOrder, AnotherOrderOnOneRankIsTold) {
 }
 
 }  // namespace
-}  // namespace plumbline::training
+}  // namespace plumbline::training::instances_order_test

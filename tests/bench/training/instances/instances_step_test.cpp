@@ -14,7 +14,7 @@
 #include "tests/bench/training/support/predicted_step.hpp"
 #include "tests/bench/training/support/training_support.hpp"
 
-namespace plumbline::training {
+namespace plumbline::training::instances_step_test {
 namespace {
 
 enum class Model { qwen2, gpt2, normed_output, mixture, spread, latent, modules, distilled };
@@ -179,4 +179,4 @@ TEST(OptimizerInstances, TrainAsOneRankDoesAndHoldAndSendWhatIsPredicted) {
 }
 
 }  // namespace
-}  // namespace plumbline::training
+}  // namespace plumbline::training::instances_step_test

@@ -7,7 +7,7 @@
 #include "tests/bench/training/support/emulated_step.hpp"
 #include "tests/bench/training/support/training_support.hpp"
 
-namespace plumbline::training {
+namespace plumbline::training::lora_emulated_time_test {
 namespace {
 
 struct Case {
@@ -15,11 +15,19 @@ struct Case {
   LoraTargets targets;
   int zero = 0;
   bool overlap = true;
+  Frozen frozen = Frozen::lora;
 };
 constexpr Case kCases[] = {
-    {{1, 1, 1}, LoraTargets::qkv},    {{1, 1, 1}, LoraTargets::attention},     {{1, 1, 1}, LoraTargets::all},
-    {{2, 1, 1}, LoraTargets::all},    {{1, 2, 1}, LoraTargets::attention},     {{1, 1, 2}, LoraTargets::all},
-    {{1, 1, 2}, LoraTargets::all, 1}, {{1, 1, 2}, LoraTargets::all, 1, false},
+    {{1, 1, 1}, LoraTargets::qkv},
+    {{1, 1, 1}, LoraTargets::attention},
+    {{1, 1, 1}, LoraTargets::all},
+    {{2, 1, 1}, LoraTargets::all},
+    {{1, 2, 1}, LoraTargets::attention},
+    {{1, 1, 2}, LoraTargets::all},
+    {{1, 1, 2}, LoraTargets::all, 1},
+    {{1, 1, 2}, LoraTargets::all, 1, false},
+    {{1, 1, 1}, LoraTargets::all, 0, true, Frozen::canonical_lora},
+    {{2, 1, 1}, LoraTargets::all, 0, true, Frozen::canonical_lora},
 };
 
 RunConfig config_of(const Case& c) {
@@ -51,7 +59,7 @@ TEST(LoraOnEmulatedDevices, TakesAsLongAsPredicted) {
     RunConfig config = config_of(c);
     const HardwareProfile hardware = load_hardware(config.machine.hardware);
     const Seconds all = predict(config, schedule_for(config), hardware).time.step;
-    config.finetune = {Frozen::lora, 32, 64, c.targets};
+    config.finetune = {c.frozen, 32, 64, c.targets};
     const EmulatedStep emulated = emulated_step(config);
     const Seconds step = emulated.result.step_times.front();
     const std::string figures = fmt::format(
@@ -66,4 +74,4 @@ TEST(LoraOnEmulatedDevices, TakesAsLongAsPredicted) {
 }
 
 }  // namespace
-}  // namespace plumbline::training
+}  // namespace plumbline::training::lora_emulated_time_test

@@ -20,19 +20,20 @@
 #include "tests/bench/training/support/predicted_step.hpp"
 #include "tests/bench/training/support/training_support.hpp"
 
-namespace plumbline::training {
+namespace plumbline::training::lora_step_test {
 namespace {
 
 std::string name_of(const RunConfig& config) {
-  return fmt::format("{} tp{} pp{} dp{} sp{} zero{} {} {} recompute {} targets {}", config.model.architecture,
-                     config.parallel.tensor, config.parallel.pipeline, config.parallel.data(),
-                     config.parallel.sequence_parallel, config.parallel.dp.zero_stage,
+  return fmt::format("{} tp{} pp{} dp{} sp{} zero{} {} {} recompute {} targets {}{}",
+                     config.model.architecture, config.parallel.tensor, config.parallel.pipeline,
+                     config.parallel.data(), config.parallel.sequence_parallel, config.parallel.dp.zero_stage,
                      config.parallel.pp.schedule, plumbline::name_of(config.numerics.precision),
-                     to_string(config.recompute.selected()), static_cast<int>(config.finetune.lora_targets));
+                     to_string(config.recompute.selected()), static_cast<int>(config.finetune.lora_targets),
+                     config.finetune.canonical() ? " canonical" : "");
 }
 
 TEST(LoraGolden, TenLossesAndFirstGradientsEqualPyTorchs) {
-  for (const char* model : {"llama", "llama_all", "gpt2"}) {
+  for (const char* model : {"llama", "llama_all", "llama_canonical", "llama_rslora", "gpt2"}) {
     const std::string folder = fmt::format("{}/tests/golden/lora/{}", PLUMBLINE_SOURCE_DIR, model);
     std::ifstream expected_file(folder + "/expected.json");
     const nlohmann::json expected = nlohmann::json::parse(expected_file)["losses"];
@@ -79,7 +80,7 @@ std::string save_model(const RunConfig& config, Communicator& communicator) {
 
 TEST(LoraFiles, AdaptersAreReadBackAndMergedWeightsHaveTheirLoss) {
   if (world_ranks() > 2) GTEST_SKIP() << "two ranks show it";
-  for (const char* model : {"llama_all", "gpt2"}) {
+  for (const char* model : {"llama_all", "llama_canonical", "gpt2"}) {
     const std::string source = fmt::format("{}/tests/golden/lora/{}", PLUMBLINE_SOURCE_DIR, model);
     RunConfig config = load_run_config(source + "/run.yaml", {});
     set_layout(config, {world_ranks(), 1, 1});
@@ -88,6 +89,8 @@ TEST(LoraFiles, AdaptersAreReadBackAndMergedWeightsHaveTheirLoss) {
     const std::string folder = save_model(config, communicator);
     EXPECT_EQ(tensors_of(folder + "/adapter_model.safetensors"),
               tensors_of(source + "/adapter_model.safetensors"));
+    config.files.lora_weights = folder;
+    EXPECT_EQ(one_step(config, communicator).loss, adapted) << "of the files that were saved";
     config.finetune = {};
     config.files.lora_weights = "";
     const double without = one_step(config, communicator).loss;
@@ -127,7 +130,8 @@ RunConfig config_of(const ModelConfig& model, const Layout& layout, std::size_t 
   config.model = model;
   config.model.layers = 4;
   set_layout(config, layout);
-  config.finetune = {Frozen::lora, 4, turn % 2 == 0 ? 4.0 : 10.0, kTargets[turn % 3]};
+  config.finetune = {turn / 2 % 2 == 0 ? Frozen::lora : Frozen::canonical_lora, 4, turn % 2 == 0 ? 4.0 : 10.0,
+                     kTargets[turn % 3]};
   config.batch.seq_length = 16;
   config.batch.global_batch_size = 8;
   config.parallel.make_vocab_size_divisible_by = 8;
@@ -167,5 +171,32 @@ TEST(LoraStep, MemoryAndTrafficAreAsPredictedAndFrozenValuesStay) {
   EXPECT_GT(compared, 12);
 }
 
+// With ZeRO 1 a data rank sums those parts of replicated matrices over the tensor ranks that its piece holds.
+TEST(LoraStep, TrafficIsAsPredictedOnEveryRank) {
+  RunConfig config;
+  config.model = small_qwen2();
+  config.model.layers = 4;
+  config.batch.seq_length = 16;
+  config.batch.global_batch_size = 8;
+  config.parallel.make_vocab_size_divisible_by = 8;
+  config.measure.steps = 1;
+  config.measure.warmup_steps = 0;
+  for (const Layout& layout : layouts_of(world_ranks())) {
+    set_layout(config, layout);
+    MpiCommunicator communicator(config.layout());
+    for (const int zero : {0, 1}) {
+      config.parallel.dp.zero_stage = layout.data > 1 ? zero : 0;
+      for (const Frozen frozen : {Frozen::lora, Frozen::canonical_lora}) {
+        for (const LoraTargets targets : {LoraTargets::qkv, LoraTargets::attention, LoraTargets::all}) {
+          config.finetune = {frozen, 4, 4, targets};
+          SCOPED_TRACE(name_of(config));
+          if (why_invalid(config)) continue;  // fewer KV heads than tensor ranks
+          expect_routed_traffic(config, one_step(config, communicator), communicator.rank());
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
-}  // namespace plumbline::training
+}  // namespace plumbline::training::lora_step_test

@@ -15,7 +15,7 @@
 #include "kernels/cpu/cpu_operators.hpp"
 #include "tests/bench/training/support/training_support.hpp"
 
-namespace plumbline::training {
+namespace plumbline::training::capacity_layer_test {
 namespace {
 
 using Numbers = std::vector<double>;
@@ -228,4 +228,4 @@ TEST(CapacityLayer, OutputAndGradientsAreThoseOfTheDefinition) {
 }
 
 }  // namespace
-}  // namespace plumbline::training
+}  // namespace plumbline::training::capacity_layer_test

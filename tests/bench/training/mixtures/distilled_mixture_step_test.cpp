@@ -15,7 +15,7 @@
 #include "tests/bench/training/support/predicted_step.hpp"
 #include "tests/bench/training/support/training_support.hpp"
 
-namespace plumbline::training {
+namespace plumbline::training::distilled_mixture_step_test {
 namespace {
 
 constexpr TokenDispatcher kSent = TokenDispatcher::alltoall;
@@ -315,4 +315,4 @@ INSTANTIATE_TEST_SUITE_P(Pairs, GoldenMixtures,
                          testing::Values("mixture_teacher", "mixture_student", "mixtures"));
 
 }  // namespace
-}  // namespace plumbline::training
+}  // namespace plumbline::training::distilled_mixture_step_test

@@ -17,7 +17,7 @@
 #include "tests/bench/training/support/training_support.hpp"
 #include "tests/kernels/fp8_reference.hpp"
 
-namespace plumbline::training {
+namespace plumbline::training::fp8_layer_test {
 namespace {
 
 constexpr std::int64_t kTokens = 32, kHidden = 16, kWidth = 16, kExperts = 32, kTopK = 2;
@@ -262,4 +262,4 @@ TEST(Fp8Layer, OutputAndGradientsAreThoseOfTheDefinition) {
 }
 
 }  // namespace
-}  // namespace plumbline::training
+}  // namespace plumbline::training::fp8_layer_test

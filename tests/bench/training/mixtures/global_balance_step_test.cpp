@@ -17,7 +17,7 @@
 #include "tests/bench/training/support/predicted_step.hpp"
 #include "tests/bench/training/support/training_support.hpp"
 
-namespace plumbline::training {
+namespace plumbline::training::global_balance_step_test {
 namespace {
 
 struct Case {
@@ -246,4 +246,4 @@ TEST(GlobalBalanceStep, TakesAsLongOnEmulatedDevicesAsPredicted) {
 }
 
 }  // namespace
-}  // namespace plumbline::training
+}  // namespace plumbline::training::global_balance_step_test

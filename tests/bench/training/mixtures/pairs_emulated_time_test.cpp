@@ -11,7 +11,7 @@
 #include "tests/bench/training/mixtures/emulated_exchanges.hpp"
 #include "tests/bench/training/support/emulated_step.hpp"
 
-namespace plumbline::training {
+namespace plumbline::training::pairs_emulated_time_test {
 namespace {
 
 struct Case {
@@ -101,4 +101,4 @@ TEST(OverlappedPairsOnEmulatedDevices, TakeAsLongAsPredicted) {
 }
 
 }  // namespace
-}  // namespace plumbline::training
+}  // namespace plumbline::training::pairs_emulated_time_test

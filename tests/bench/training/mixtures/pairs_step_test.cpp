@@ -7,7 +7,7 @@
 #include "tests/bench/training/mixtures/hidden_exchanges.hpp"
 #include "tests/bench/training/support/training_support.hpp"
 
-namespace plumbline::training {
+namespace plumbline::training::pairs_step_test {
 namespace {
 
 struct PairCase {
@@ -107,4 +107,4 @@ TEST(OverlappedPairs, AreTheSameStepWithThePredictedMemory) {
 }
 
 }  // namespace
-}  // namespace plumbline::training
+}  // namespace plumbline::training::pairs_step_test

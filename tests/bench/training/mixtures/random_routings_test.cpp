@@ -14,7 +14,7 @@
 #include "tests/bench/training/support/predicted_step.hpp"
 #include "tests/bench/training/support/training_support.hpp"
 
-namespace plumbline::training {
+namespace plumbline::training::random_routings_test {
 namespace {
 
 constexpr int kTrials = 100;
@@ -99,4 +99,4 @@ TEST(RandomRoutings, AreTheSameInEverySplit) {
 }
 
 }  // namespace
-}  // namespace plumbline::training
+}  // namespace plumbline::training::random_routings_test

@@ -17,7 +17,7 @@
 #include "kernels/cpu/cpu_operators.hpp"
 #include "tests/bench/training/support/training_support.hpp"
 
-namespace plumbline::training {
+namespace plumbline::training::routing_file_test {
 namespace {
 
 struct Case {
@@ -115,4 +115,4 @@ TEST(RoutingFile, SaysWhatEveryRankHeldAndSent) {
 }
 
 }  // namespace
-}  // namespace plumbline::training
+}  // namespace plumbline::training::routing_file_test

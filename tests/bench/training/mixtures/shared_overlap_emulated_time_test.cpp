@@ -8,7 +8,7 @@
 #include "tests/bench/training/mixtures/emulated_exchanges.hpp"
 #include "tests/bench/training/support/emulated_step.hpp"
 
-namespace plumbline::training {
+namespace plumbline::training::shared_overlap_emulated_time_test {
 namespace {
 
 struct Case {
@@ -53,4 +53,4 @@ TEST(SharedExpertAlongsideExchangesOnEmulatedDevices, TakesAsLongAsPredicted) {
 }
 
 }  // namespace
-}  // namespace plumbline::training
+}  // namespace plumbline::training::shared_overlap_emulated_time_test

@@ -6,7 +6,7 @@
 #include "tests/bench/training/mixtures/hidden_exchanges.hpp"
 #include "tests/bench/training/support/training_support.hpp"
 
-namespace plumbline::training {
+namespace plumbline::training::shared_overlap_step_test {
 namespace {
 
 struct SharedCase {
@@ -83,4 +83,4 @@ TEST(SharedExpertAlongsideExchanges, IsTheSameStepWithThePredictedMemory) {
 }
 
 }  // namespace
-}  // namespace plumbline::training
+}  // namespace plumbline::training::shared_overlap_step_test

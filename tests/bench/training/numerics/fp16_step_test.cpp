@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "analysis/memory/memory_model.hpp"
+#include "analysis/work/sure_overflow.hpp"
 #include "analysis/work/traffic.hpp"
 #include "bench/plan/plan.hpp"
 #include "core/backends/mpi/mpi_communicator.hpp"
@@ -17,7 +18,7 @@
 #include "kernels/cpu/cpu_operators.hpp"
 #include "tests/bench/training/support/first_rank.hpp"
 
-namespace plumbline::training {
+namespace plumbline::training::fp16_step_test {
 namespace {
 
 RunConfig small_run(ModelConfig model, DType precision) {
@@ -199,5 +200,58 @@ TEST(Fp16, OverflowsSkipStepsOnEveryRank) {
   }
 }
 
+/// With the first scales, too large for any gradient, no step gathers parameters; with a smaller one
+/// the first does.
+TEST(Fp16, FirstStepsHaveThePredictedTraffic) {
+  int ranks = 1;
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  if (ranks < 2) GTEST_SKIP() << "one rank has no traffic";
+  for (int zero = 0; zero <= 3; ++zero) {
+    for (const bool ahead : {false, true}) {
+      if (ahead && zero == 0) continue;
+      for (const double first : {LossScaleConfig().initial, 1024.0}) {
+        for (const int steps : {1, 3}) {
+          SCOPED_TRACE(testing::Message() << "ZeRO " << zero << ", gathers ahead " << ahead << ", scale "
+                                          << first << ", steps " << steps);
+          RunConfig config = small_run(small_qwen2(), DType::fp16);
+          set_layout(config, {1, 1, 2});
+          config.parallel.dp.zero_stage = zero;
+          if (zero > 0) config.parallel.dp.overlap_param_gather = ahead;
+          config.numerics.loss_scale.initial = first;
+          config.measure.steps = steps;
+          ASSERT_EQ(why_invalid(config).value_or(""), "");
+          MpiCommunicator communicator(config.layout());
+          const auto operators = make_cpu_operators();
+          const Schedule schedule = schedule_for(config);
+          const TrainingResult found =
+              train(config, schedule, *operators, communicator, communicator, host_memory(), {});
+          ASSERT_TRUE(found.loss_scale);
+          EXPECT_EQ(found.loss_scale->skipped, first > 1024 ? steps : 0);
+          const auto rank = static_cast<std::size_t>(communicator.rank());
+          EXPECT_TRUE(same(predict_traffic(config, schedule)[rank], found.step_traffic));
+          EXPECT_EQ(overflow_note(config).has_value(), first > 1024);
+        }
+      }
+    }
+  }
+}
+
+/// The rule of certain overflows never names a run that makes an update.
+TEST(Fp16, ARunThatSurelyOverflowsMakesNoUpdate) {
+  int ranks = 1;
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  if (ranks > 1) GTEST_SKIP() << "one rank shows it";
+  for (const auto& model : {small_qwen2(), small_gpt2(), small_mixture(true)}) {
+    for (double initial = 256; initial <= 0x1p32; initial *= 16) {
+      RunConfig config = small_run(model, DType::fp16);
+      config.numerics.loss_scale.initial = initial;
+      config.numerics.loss_scale.hysteresis = 1;
+      config.measure.steps = 2;
+      const bool updates = run_of(config).loss_scale->skipped < 2;
+      EXPECT_FALSE(updates && overflows_in_every_step(config)) << initial;
+    }
+  }
+}
+
 }  // namespace
-}  // namespace plumbline::training
+}  // namespace plumbline::training::fp16_step_test

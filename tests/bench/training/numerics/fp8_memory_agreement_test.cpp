@@ -17,7 +17,7 @@
 #include "tests/bench/training/support/predicted_step.hpp"
 #include "tests/bench/training/support/training_support.hpp"
 
-namespace plumbline::training {
+namespace plumbline::training::fp8_memory_agreement_test {
 namespace {
 
 constexpr const char* kSchedules[] = {"1f1b", "zb-h1", "interleaved", "v-half", "dualpipe"};
@@ -377,4 +377,4 @@ TEST(Fp8MemoryAgreement, ToTheByteInEveryAction) {
 }
 
 }  // namespace
-}  // namespace plumbline::training
+}  // namespace plumbline::training::fp8_memory_agreement_test

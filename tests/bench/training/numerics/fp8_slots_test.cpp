@@ -14,7 +14,7 @@
 #include "kernels/cpu/cpu_operators.hpp"
 #include "tests/bench/training/support/training_support.hpp"
 
-namespace plumbline::training {
+namespace plumbline::training::fp8_slots_test {
 namespace {
 
 using Place = Fp8Slots::Place;
@@ -201,4 +201,4 @@ TEST(Fp8Slots, RanksThatHoldAPlaceAgree) {
 }
 
 }  // namespace
-}  // namespace plumbline::training
+}  // namespace plumbline::training::fp8_slots_test

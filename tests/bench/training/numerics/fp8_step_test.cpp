@@ -16,7 +16,7 @@
 #include "tests/bench/training/support/first_rank.hpp"
 #include "tests/bench/training/support/training_support.hpp"
 
-namespace plumbline::training {
+namespace plumbline::training::fp8_step_test {
 namespace {
 
 enum class Model { qwen2, gpt2, mixture, shared, dense_first, latent, biased };
@@ -343,4 +343,4 @@ TEST(Fp8Step, TrainsLikeBf16) {
 }
 
 }  // namespace
-}  // namespace plumbline::training
+}  // namespace plumbline::training::fp8_step_test

@@ -11,7 +11,7 @@
 #include "kernels/emulated/emulated_operators.hpp"
 #include "tests/bench/training/support/training_support.hpp"
 
-namespace plumbline::training {
+namespace plumbline::training::offload_emulated_time_test {
 namespace {
 
 struct Case {
@@ -127,4 +127,4 @@ TEST(OffloadOnEmulatedDevices, TakesAsLongAsPredicted) {
 }
 
 }  // namespace
-}  // namespace plumbline::training
+}  // namespace plumbline::training::offload_emulated_time_test

@@ -13,7 +13,7 @@
 #include "tests/bench/training/support/predicted_step.hpp"
 #include "tests/bench/training/support/training_support.hpp"
 
-namespace plumbline::training {
+namespace plumbline::training::offload_step_test {
 namespace {
 
 constexpr const char* kSchedules[] = {"1f1b",   "zb-h1", "gpipe",    "interleaved", "zb-v",
@@ -145,4 +145,4 @@ TEST(OffloadedLayers, LeaveGradientsAsTheyAreAndMemoryAsPredicted) {
 }
 
 }  // namespace
-}  // namespace plumbline::training
+}  // namespace plumbline::training::offload_step_test

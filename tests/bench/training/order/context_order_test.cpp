@@ -14,7 +14,7 @@
 #include "tests/bench/training/support/emulated_step.hpp"
 #include "tests/bench/training/support/training_support.hpp"
 
-namespace plumbline::training {
+namespace plumbline::training::context_order_test {
 namespace {
 
 using testing::ContainsRegex;
@@ -159,4 +159,4 @@ TEST(ContextOrder, FaultsAreFound) {
 }
 
 }  // namespace
-}  // namespace plumbline::training
+}  // namespace plumbline::training::context_order_test

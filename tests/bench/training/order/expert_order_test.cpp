@@ -12,7 +12,7 @@
 #include "tests/bench/training/support/emulated_step.hpp"
 #include "tests/bench/training/support/training_support.hpp"
 
-namespace plumbline::training {
+namespace plumbline::training::expert_order_test {
 namespace {
 
 RunConfig config_of(int expert, int tensor, int pipeline, int data, const char* schedule) {
@@ -117,4 +117,4 @@ TEST(ExpertOrder, AnotherOrderOnOneRankIsTold) {
 }
 
 }  // namespace
-}  // namespace plumbline::training
+}  // namespace plumbline::training::expert_order_test

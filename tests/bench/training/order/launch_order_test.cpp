@@ -15,7 +15,7 @@
 #include "tests/bench/training/support/emulated_step.hpp"
 #include "tests/bench/training/support/training_support.hpp"
 
-namespace plumbline::training {
+namespace plumbline::training::launch_order_test {
 namespace {
 
 enum class LaunchSplit { plain, context, expert };
@@ -133,4 +133,4 @@ TEST(LaunchOrder, MessagesThatMeetOthersAreTold) {
 }
 
 }  // namespace
-}  // namespace plumbline::training
+}  // namespace plumbline::training::launch_order_test

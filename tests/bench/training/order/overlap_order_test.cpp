@@ -14,7 +14,7 @@
 #include "tests/bench/training/support/emulated_step.hpp"
 #include "tests/bench/training/support/training_support.hpp"
 
-namespace plumbline::training {
+namespace plumbline::training::overlap_order_test {
 namespace {
 
 using testing::HasSubstr;
@@ -129,4 +129,4 @@ TEST(OverlapOrder, ReductionsAndGathersInAnotherOrderAreTold) {
 }
 
 }  // namespace
-}  // namespace plumbline::training
+}  // namespace plumbline::training::overlap_order_test

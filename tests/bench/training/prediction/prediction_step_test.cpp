@@ -23,7 +23,7 @@
 #include "tests/bench/training/support/predicted_step.hpp"
 #include "tests/bench/training/support/training_support.hpp"
 
-namespace plumbline::training {
+namespace plumbline::training::prediction_step_test {
 namespace {
 
 enum class Model { tied, untied, deepseek };
@@ -361,4 +361,4 @@ TEST(PredictionStep, TakesAsLongOnEmulatedDevicesAsPredicted) {
 }
 
 }  // namespace
-}  // namespace plumbline::training
+}  // namespace plumbline::training::prediction_step_test

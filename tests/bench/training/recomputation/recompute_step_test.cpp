@@ -14,7 +14,7 @@
 #include "tests/bench/training/support/predicted_step.hpp"
 #include "tests/bench/training/support/training_support.hpp"
 
-namespace plumbline::training {
+namespace plumbline::training::recompute_step_test {
 namespace {
 
 ModelConfig parallel_block(Block block) {
@@ -174,4 +174,4 @@ TEST(RecomputedModules, TakeAsLongOnEmulatedDevicesAsPredicted) {
 }
 
 }  // namespace
-}  // namespace plumbline::training
+}  // namespace plumbline::training::recompute_step_test

@@ -22,7 +22,7 @@
 #include "tests/bench/training/support/emulated_step.hpp"
 #include "tests/bench/training/support/training_support.hpp"
 
-namespace plumbline::training {
+namespace plumbline::training::sft_emulated_test {
 namespace {
 
 constexpr std::int64_t kSeq = 2048;
@@ -127,4 +127,4 @@ TEST(SftEmulated, TimeMemoryAndAttentionAreThePredictedOnes) {
 }
 
 }  // namespace
-}  // namespace plumbline::training
+}  // namespace plumbline::training::sft_emulated_test

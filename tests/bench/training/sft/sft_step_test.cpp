@@ -17,7 +17,7 @@
 #include "kernels/cpu/cpu_operators.hpp"
 #include "tests/bench/training/support/training_support.hpp"
 
-namespace plumbline::training {
+namespace plumbline::training::sft_step_test {
 namespace {
 
 std::string golden(const std::string& path) {
@@ -144,4 +144,4 @@ TEST(PackedStep, EqualsTheUnpackedOne) {
 }
 
 }  // namespace
-}  // namespace plumbline::training
+}  // namespace plumbline::training::sft_step_test

@@ -185,7 +185,7 @@ SliceReader weights_of(const RunConfig& config) {
   const SliceReader lively = lively_weights(config.measure.seed);
   const FilesConfig& files = config.files;
   return with_adapters(files.weights.empty() ? lively : checkpoint_weights(files.weights, config.model),
-                       files.lora_weights.empty() ? lively : adapter_weights(files.lora_weights));
+                       files.lora_weights.empty() ? lively : adapter_weights(config));
 }
 
 StepResult last_step_with(Operators& operators, const RunConfig& config, const Schedule& schedule, int steps,
