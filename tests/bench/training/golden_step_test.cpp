@@ -46,9 +46,9 @@ INSTANTIATE_TEST_SUITE_P(Models, GoldenStep,
                          testing::Values("qwen2", "llama", "gpt2", "mistral", "qwen2_window", "dropout/qwen2",
                                          "dropout/gpt2"));
 
-// A number next to a rounding boundary of FP8 may go the other way if the last digits of a sum differ. Its
-// successors move, more with every update: 1.6e-4 and 1.4e-3 were seen. A product that is not in FP8 changes
-// the first gradients by some per cent; weights that are not requantized change the later losses by 20.
+// The golden's tokens keep every number away from the rounding boundaries of FP8 (make_fp8.py): last digits of
+// a sum, which differ between processors, change nothing. Elsewhere one number moves the first gradients by up
+// to 0.1.
 TEST(GoldenFp8, LossesAndFirstGradientsEqualPyTorchs) {
   if (world_ranks() > 1)
     GTEST_SKIP() << "scales of a first step depend on the split: fp8_step_test compares splits";
@@ -64,13 +64,13 @@ TEST(GoldenFp8, LossesAndFirstGradientsEqualPyTorchs) {
     ASSERT_EQ(result.losses.size(), expected.size());
     for (std::size_t step = 0; step < expected.size(); ++step) {
       const double ratio = result.losses[step] / expected[step].get<double>();
-      EXPECT_NEAR(ratio, 1, step == 0 ? 1e-4 : 1e-2) << recipe << " step " << step;
+      EXPECT_NEAR(ratio, 1, step == 0 ? 1e-6 : 1e-5) << recipe << " step " << step;
       fmt::print("fp8 {} step {}: loss {:.1e}\n", recipe, step, ratio - 1);
     }
     const StepResult first = one_step(config, communicator);
     std::string worst;
     const double error = largest_error(tensors_of(folder + "/gradients.safetensors"), first.gradients, worst);
-    EXPECT_LE(error, 5e-3) << recipe << ": " << worst;
+    EXPECT_LE(error, 1e-4) << recipe << ": " << worst;
     fmt::print("fp8 {}: largest error {:.2e} ({})\n", recipe, error, worst);
   }
 }
