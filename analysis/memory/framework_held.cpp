@@ -57,9 +57,9 @@ MemoryBreakdown framework_held_bytes(std::span<const StageShape> stages) {
     held[Category::gradients] += bytes(trained, sw.memory.bf16_copy_bytes, any.sharding.zero >= 2);
   held[Category::gradients] += bytes(trained, of_gradient, any.sharding.zero >= 2) +
                                bytes(experts / piece_of_experts(2), of_gradient, false);
-  held[Category::optimizer] =
-      bytes(trained, sw.memory.optimizer_state_bytes, any.sharding.zero >= 1) +
-      bytes(experts / any.expert.state_shards, sw.memory.optimizer_state_bytes, false);
+  const double states = sw.memory.optimizer_state_bytes - any.numerics.state_bytes_less;
+  held[Category::optimizer] = bytes(trained, states, any.sharding.zero >= 1) +
+                              bytes(experts / any.expert.state_shards, states, false);
   held[Category::workspace].value = static_cast<std::int64_t>(sw.memory.workspace_bytes);
   if (const StageShape& last = stages.back(); last.scores()) {
     held[Category::logits].value = static_cast<std::int64_t>(

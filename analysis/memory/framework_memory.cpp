@@ -62,13 +62,19 @@ std::int64_t latent_attention_bytes(const StageShape& s) {
          4 * s.stream.tokens * s.attention.heads;
 }
 
+/// Tensors of so many rows at a rank's experts: their input, and the results of fc1 and the activation.
+std::int64_t expert_bytes(const StageShape& s, double rows) {
+  const ExpertShape& e = s.expert;
+  const auto whole = static_cast<std::int64_t>(rows);
+  return operand_bytes(s, whole * (s.expert_width() + e.ffn)) +
+         (s.numerics.fp8_activation_input ? 1 : 2) * whole * e.fc1;
+}
+
 /// Kept bytes of an MoE layer: expert rows, outputs of fc1 and the activation, outputs weighted afterwards,
 /// fp32 scores of all experts (twice), the shared expert's tensors.
 std::int64_t mixture_bytes(const StageShape& s) {
   const ExpertShape& e = s.expert;
-  std::int64_t bytes = operand_bytes(s, e.rows * (s.expert_width() + e.ffn)) +
-                       (s.numerics.fp8_activation_input ? 1 : 2) * e.rows * e.fc1 +
-                       8 * e.sent * s.moe.experts;
+  std::int64_t bytes = expert_bytes(s, static_cast<double>(e.rows) * e.kept) + 8 * e.sent * s.moe.experts;
   if (s.software->mixtures.weighted_results) bytes += 2 * e.sent * e.chosen * s.expert_width();
   // Operands of the projections to experts and back.
   if (s.moe.latent > 0) bytes += operand_bytes(s, e.sent * (s.stream.hidden + s.moe.latent));
@@ -157,7 +163,9 @@ std::int64_t given_up_bytes(const StageShape& s) {
     bytes += 2 * s.stream.tokens * s.attention.qkv();
   if (s.mixture()) {
     if (modules.moe) return bytes + mixture_bytes(s);
-    if (modules.moe_act) bytes += operand_bytes(s, s.expert.rows * s.expert.ffn);
+    if (modules.moe_act)
+      bytes += operand_bytes(
+          s, static_cast<std::int64_t>(static_cast<double>(s.expert.rows) * s.expert.kept) * s.expert.ffn);
     return modules.shared_experts ? bytes + shared : bytes;
   }
   if (modules.mlp)
@@ -169,8 +177,13 @@ std::int64_t given_up_bytes(const StageShape& s) {
 /// exist, recomputed activations. With ZeRO 3 also two layers' gathered parameters and gradients.
 std::int64_t passing_bytes(const StageShape& s) {
   std::int64_t bytes = 4 * s.stream.tokens * s.mlp.ffn + 4 * s.stream.rows * s.stream.hidden;
-  if (s.mixture())
-    bytes = s.expert.rows * (4 * s.expert.ffn + 4 * s.expert_width()) + 4 * s.stream.rows * s.stream.hidden;
+  if (s.mixture()) {
+    const double rows = static_cast<double>(s.expert.rows) * s.expert.room;
+    bytes = static_cast<std::int64_t>(rows) * (4 * s.expert.ffn + 4 * s.expert_width()) +
+            4 * s.stream.rows * s.stream.hidden;
+    // Out of the stash again, into static buffers.
+    if (s.expert.kept != s.expert.room) bytes += expert_bytes(s, rows);
+  }
   if (s.attention.unfused && !s.mlp.swiglu) bytes += 8 * s.stream.tokens * s.stream.seq * s.attention.heads;
   // Behind a layer that keeps its activations, those of recomputed ones take the place of freed ones.
   if (s.recomputation.granularity != Recompute::none && !(s.layers > 0 && s.kind_of(s.layers - 1).keeps)) {

@@ -104,6 +104,39 @@ Refusal fp8_attention(const C& c, const S& software, const H* /*hardware*/) {
       c.machine.software);
 }
 
+/// Megatron-Core's, too.
+Refusal shared_overlap(const C& c, const S& software, const H* /*hardware*/) {
+  if (!c.parallel.ep.shared_expert_overlap || software.communication.buckets()) return std::nullopt;
+  return fmt::format(
+      "moe_shared_expert_overlap: found true with {}, which has none; expected false, or "
+      "software: megatron-core",
+      c.machine.software);
+}
+
+Refusal rank_capacity(const C& c, const S& software, const H* /*hardware*/) {
+  if (c.mixture.rank_capacity_factor == 0 || software.communication.buckets()) return std::nullopt;
+  return fmt::format(
+      "moe_expert_rank_capacity_factor: found {} with {}, whose buffers are as large as needed; "
+      "expected none, or software: megatron-core",
+      c.mixture.rank_capacity_factor, c.machine.software);
+}
+
+/// Megatron-Core's as well.
+Refusal lean_states(const C& c, const S& software, const H* /*hardware*/) {
+  if (!c.optimizer.lean() || software.communication.buckets()) return std::nullopt;
+  const OptimizerConfig& optimizer = c.optimizer;
+  const bool first = optimizer.exp_avg_dtype != MomentDType::fp32;
+  const bool moments = first || optimizer.exp_avg_sq_dtype != MomentDType::fp32;
+  return fmt::format(
+      "{}: found {} with {}, whose optimizer has fp32 states; expected {}, or software: "
+      "megatron-core",
+      first     ? "exp_avg_dtype"
+      : moments ? "exp_avg_sq_dtype"
+                : "store_param_remainders",
+      moments ? moment_dtype_name(first ? optimizer.exp_avg_dtype : optimizer.exp_avg_sq_dtype) : "true",
+      c.machine.software, moments ? "fp32" : "false");
+}
+
 Refusal graphs(const C& c, const S& software, const H* /*hardware*/) {
   if (c.machine.cuda_graph_impl == CudaGraphImpl::none || software.host.graph_operator_s != 0)
     return std::nullopt;
@@ -196,6 +229,10 @@ constexpr PredictionRow kRows[] = {
      host_copies},
     {"fp8_recipe", "any", "a software with this recipe", false, true, fp8_recipe},
     {"fp8_dot_product_attention", "true", "Megatron-Core", false, true, fp8_attention},
+    {"moe_shared_expert_overlap", "true", "Megatron-Core", false, true, shared_overlap},
+    {"moe_expert_rank_capacity_factor", "above 0", "Megatron-Core", false, true, rank_capacity},
+    {"exp_avg_dtype", "other than fp32, as exp_avg_sq_dtype and store_param_remainders", "Megatron-Core",
+     false, true, lean_states},
     {"cuda_graph_impl", "local, transformer_engine, full_iteration", "a software that captures graphs", false,
      true, graphs},
     {"fp4_format", "e2m1", "a software with NVFP4", false, true, four_bit_software},

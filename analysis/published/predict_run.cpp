@@ -84,6 +84,8 @@ std::vector<std::string> not_predicted(const RunConfig& config,
       add("precision", "of 16 bit with " + config.machine.software);
     if (config.numerics.fp8_dot_product_attention && !software->second.communication.buckets())
       add("fp8_dot_product_attention", "with " + config.machine.software);
+    if (config.optimizer.lean() && !software->second.communication.buckets())
+      add("exp_avg_dtype", "with " + config.machine.software);
     if (fp8.on() && !takes_recipe(software->second, fp8.recipe))
       add("fp8_recipe", name_of(fp8.recipe) + " with " + config.machine.software);
   }

@@ -207,6 +207,10 @@ void spread_experts(const RunConfig& config, const Software& framework, StageSha
   expert.ffn = config.model.ffn / expert.tensor;
   expert.fc1 = shape.mlp.swiglu ? 2 * expert.ffn : expert.ffn;
   expert.overlapped = parallel.ep.overlap_comm && expert.ranks > 1;
+  if (const MixtureConfig& keys = config.mixture; keys.rank_capacity_factor > 0) {
+    expert.room = std::max(1.0, keys.rank_capacity_factor);
+    expert.kept = keys.paged_stash ? std::max(1.0, keys.stash_factor) : expert.room;
+  }
   expert.dispatcher = parallel.ep.token_dispatcher;
   if (expert.dispatcher == TokenDispatcher::automatic) {
     expert.dispatcher = framework.mixtures.flex_dispatch       ? TokenDispatcher::flex
@@ -285,6 +289,24 @@ void set_own_step(const RunConfig& config, StageShape& shape) {
   spread_own_experts(config, shape);
 }
 
+std::int64_t bytes_of(MomentDType type) {
+  constexpr std::int64_t kBytes[] = {4, 2, 2, 1};
+  return kBytes[static_cast<std::size_t>(type)];
+}
+
+/// Adam's states in fewer bytes than fp32 (NVIDIA/Megatron-LM@d98e8a64 megatron/core/optimizer/__init__.py).
+/// Remainders are Transformer Engine's FusedAdam's own: it writes the 16-bit weight itself, where a pass
+/// copies master weights back (4 + 2), and takes a 16-bit gradient as it is, where one copies it to fp32
+/// (2 + 4).
+void set_lean_states(const OptimizerConfig& optimizer, NumericsShape& numerics) {
+  const auto moments =
+      static_cast<double>(8 - bytes_of(optimizer.exp_avg_dtype) - bytes_of(optimizer.exp_avg_sq_dtype));
+  numerics.state_bytes_less = moments + (optimizer.store_param_remainders ? 2 : 0);
+  numerics.update_bytes_less = 2 * moments;
+  if (optimizer.store_param_remainders)
+    numerics.update_bytes_less += 6 + (numerics.grad_type == DType::fp32 ? 0 : 6);
+}
+
 /// The same of a framework's step.
 void set_framework(const RunConfig& config, const Software& framework, StageShape& shape) {
   shape.moe = mixture_of(config, shape.stream.tokens, 1);
@@ -312,6 +334,7 @@ void set_framework(const RunConfig& config, const Software& framework, StageShap
   shape.numerics.fp8_history = 0;
   if (framework.memory.gradient_bytes_in(shape.numerics.type == DType::bf16) <= 2)
     shape.numerics.grad_type = shape.numerics.type;
+  set_lean_states(config.optimizer, shape.numerics);
   if (framework.communication.sharded) shape.sharding.zero = 3;
   if (shape.sharding.data == 1) shape.sharding.zero = 0;
   const int zero = shape.sharding.zero;
@@ -321,6 +344,8 @@ void set_framework(const RunConfig& config, const Software& framework, StageShap
       zero == 3 || framework.communication.overlapped_gather);
   shape.overlap.interleaved = config.parallel.pp.schedule == "interleaved";
   shape.overlap.aligned_gathers = config.parallel.dp.align_param_gather;
+  shape.overlap.shared_expert = config.parallel.ep.shared_expert_overlap;
+  shape.overlap.delayed_weights = config.parallel.ep.delay_wgrad_compute;
   shape.overlap.bucket_elements = framework.communication.bucket_elements;
   spread_experts(config, framework, shape);
 }

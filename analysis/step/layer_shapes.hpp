@@ -179,6 +179,8 @@ struct ExpertShape {
   TokenDispatcher dispatcher = TokenDispatcher::allgather;
   double fullest = 1;       // rows of the fullest rank ÷ the mean; in `rows` already
   double inside = 1;        // time of grouped products ÷ that of evenly loaded experts
+  double room = 1;          // rows of the experts' buffers while they run ÷ `rows`
+  double kept = 1;          // the same of those kept for the backward
   bool overlapped = false;  // exchanges run alongside the computation of another micro-batch
   friend bool operator==(const ExpertShape&, const ExpertShape&) = default;
 };

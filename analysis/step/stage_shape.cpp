@@ -36,6 +36,7 @@ LayerKind StageShape::kind_of(std::int64_t layer) const {
 LayerKind StageShape::module_kind() const {
   LayerKind kind;
   kind.keeps = recomputation.keeps_modules;
+  kind.wide = ends.wide_modules && numerics.framework_fp8;
   return kind;
 }
 

@@ -104,6 +104,10 @@ struct StageShape {
   LayerKind kind_of(std::int64_t layer) const;
   /// Kind of the MTP modules in another framework's step.
   LayerKind module_kind() const;
+  /// Modules that have weights of their own.
+  std::int64_t weighty_modules() const {
+    return ends.repeated_module && ends.prediction_modules > 0 ? 1 : ends.prediction_modules;
+  }
   /// Its layers by kinds that differ in parameters and memory, in order: windows change neither.
   std::vector<AlikeLayers> alike_layers() const;
   /// The stage as if all its layers were of that kind.

@@ -117,6 +117,8 @@ std::vector<StageShape> route_shapes(const RunConfig& config, int stages, const 
   shapes.front().place.first = true;
   shapes.back().place.last = true;
   shapes.back().ends.prediction_modules = config.model.prediction_modules;
+  shapes.back().ends.repeated_module = config.prediction.repeated;
+  shapes.back().ends.wide_modules = config.prediction.keep_in_bf16;
   shapes.back().ends.defers_output_gradient = config.parallel.pp.defer_embedding_wgrad_compute;
   shapes.front().place.single = stages == 1;
   return shapes;

@@ -37,6 +37,8 @@ struct EndsShape {
   bool defers_output_gradient =
       false;  // its last stage has I, all but the output layer's weight gradient, and W
   std::int64_t prediction_modules = 0;  // MTP modules on the last stage (bench/training/mtp.md)
+  bool repeated_module = false;         // whose weights are those of one
+  bool wide_modules = false;            // and which stay in 16 bits where layers have fewer
   bool embedding_copy = false;          // which look them up in a copy of the embedding, of no other use
   bool shared_lookup = false;           // or in the embedding of a first stage on the same rank
   friend bool operator==(const EndsShape&, const EndsShape&) = default;
@@ -85,8 +87,10 @@ struct NumericsShape {
   double operand_bytes = 1;      // of an element of them, with the scales of NVFP4's blocks
   std::int64_t fp8_history = 0;  // largest values kept of every slot; 0 without delayed scaling
   Fp8Recipe fp8_recipe = Fp8Recipe::delayed;
-  bool cuda = false;           // backend cuda, whose attention has a scratch of another size
-  bool deterministic = false;  // and of yet another where it gives the same bits every time
+  double state_bytes_less = 0;   // held per parameter than the optimizer's fp32 states of the software
+  double update_bytes_less = 0;  // and moved per parameter and step
+  bool cuda = false;             // backend cuda, whose attention has a scratch of another size
+  bool deterministic = false;    // and of yet another where it gives the same bits every time
 
   std::int64_t e() const { return size_of(type); }
   std::int64_t g() const { return size_of(grad_type); }
@@ -121,8 +125,10 @@ struct OverlapShape {
   bool aligned_gathers = true;  // with these: the gathers of all start with the step
   bool receives_ahead = false;  // a message's buffer is there one computation before its RECV
   bool pairs = false;           // overlapped pairs run together, the one behind the other's exchanges of rows
-  bool shared_expert = false;   // its products run alongside exchanges of rows
-  double bucket_elements = 0;   // least number of gradients reduced at once; 0: those of a unit
+  bool delayed_weights =
+      false;  // of other software: in pairs, weight gradients hide a backward's last exchange
+  bool shared_expert = false;  // its products run alongside exchanges of rows
+  double bucket_elements = 0;  // least number of gradients reduced at once; 0: those of a unit
   friend bool operator==(const OverlapShape&, const OverlapShape&) = default;
 };
 

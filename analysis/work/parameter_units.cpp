@@ -112,7 +112,7 @@ std::int64_t trainable_elements(const StageShape& s) {
 }
 
 std::int64_t spread_expert_elements(const StageShape& s) {
-  return (s.layers - s.dense_layers() + s.ends.prediction_modules) * spread_expert_matrices(s);
+  return (s.layers - s.dense_layers() + s.weighty_modules()) * spread_expert_matrices(s);
 }
 
 std::int64_t prediction_module_matrices(const StageShape& s) {
@@ -123,7 +123,8 @@ std::int64_t quantized_matrices(const StageShape& s) {
   const auto of_layer = [](const StageShape& like) {
     return like.numerics.framework_fp8 ? layer_matrices(like) : std::int64_t{0};
   };
-  return s.over_layers(of_layer) + s.ends.prediction_modules * prediction_module_matrices(s);
+  const std::int64_t modules = s.ends.wide_modules ? 0 : s.weighty_modules();
+  return s.over_layers(of_layer) + modules * prediction_module_matrices(s);
 }
 
 namespace {
@@ -196,7 +197,7 @@ StageElements elements_of(const StageShape& s) {
   for_each_kind_of_unit(s, [&](UnitKind kind, std::int64_t count, std::int64_t each, std::int64_t) {
     add(count, each, kind == UnitKind::experts ? s.expert.copies : s.pieces());
   });
-  add(s.ends.prediction_modules - s.own_modules(), prediction_module_matrices(s), s.pieces());
+  add(s.weighty_modules() - s.own_modules(), prediction_module_matrices(s), s.pieces());
   if (s.adapters.own) elements.matrices += s.layers * trainable_layer(s);
   return elements;
 }

@@ -151,7 +151,9 @@ PredictionReport whole_report(const Prediction& prediction, const RunConfig& con
 
 ModelReport model_report(const RunConfig& config) {
   const ModelConfig& model = config.model;
-  return {model.parameters(), model.active_parameters(), model.module_parameters(),
+  const std::int64_t copies =
+      config.prediction.repeated ? std::max<std::int64_t>(1, model.prediction_modules) : 1;
+  return {model.parameters(), model.active_parameters(), model.module_parameters() / copies,
           model_flops_per_token(config).value};
 }
 

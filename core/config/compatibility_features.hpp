@@ -188,6 +188,10 @@ constexpr Feature kTensorOverlap{"tp_comm_overlap", "true", WHEN(c.parallel.tp.c
                                  TEXT("true")};
 constexpr Feature kPairs{"overlap_moe_expert_parallel_comm", "true", WHEN(c.parallel.ep.overlap_comm),
                          TEXT("true")};
+constexpr Feature kDelayed{"delay_wgrad_compute", "true", WHEN(c.parallel.ep.delay_wgrad_compute),
+                           TEXT("true")};
+constexpr Feature kPaired{"", "overlap_moe_expert_parallel_comm", WHEN(c.parallel.ep.overlap_comm)};
+constexpr Feature kTravelling{"", "experts on several ranks", WHEN(c.parallel.expert > 1)};
 constexpr Feature kOverlapShared{"moe_shared_expert_overlap", "true",
                                  WHEN(c.parallel.ep.shared_expert_overlap), TEXT("true")};
 constexpr Feature kDeferral{"defer_embedding_wgrad_compute", "true",
@@ -247,11 +251,25 @@ constexpr Feature kUnfusedAttention{"attention_backend", "unfused",
                                     TEXT("unfused")};
 constexpr Feature kDeterministic{"deterministic_mode", "true", WHEN(c.numerics.deterministic_mode),
                                  TEXT("true")};
+constexpr Feature kFirstMoment{"exp_avg_dtype", "other than fp32",
+                               WHEN(c.optimizer.exp_avg_dtype != MomentDType::fp32),
+                               TEXT(moment_dtype_name(c.optimizer.exp_avg_dtype))};
+constexpr Feature kSecondMoment{"exp_avg_sq_dtype", "other than fp32",
+                                WHEN(c.optimizer.exp_avg_sq_dtype != MomentDType::fp32),
+                                TEXT(moment_dtype_name(c.optimizer.exp_avg_sq_dtype))};
+constexpr Feature kRemainders{"store_param_remainders", "true", WHEN(c.optimizer.store_param_remainders),
+                              TEXT("true")};
+constexpr Feature kBf16{"precision", "bf16", WHEN(c.numerics.precision == DType::bf16),
+                        TEXT(c.numerics.precision == DType::fp16 ? "fp16" : "fp32")};
 constexpr Feature kUnfusedEntropy{"cross_entropy_loss_fusion", "false",
                                   WHEN(!c.numerics.cross_entropy_loss_fusion), TEXT("false")};
 
 // Mixtures, memory, modules, teachers.
 constexpr Feature kPrefixLength{"prefix_length", "above 0", kPrefix.on, VALUE(c.batch.prefix_length)};
+constexpr Feature kRankCapacity{"moe_expert_rank_capacity_factor", "above 0",
+                                WHEN(c.mixture.rank_capacity_factor > 0),
+                                VALUE(c.mixture.rank_capacity_factor)};
+constexpr Feature kPagedStash{"moe_paged_stash", "true", WHEN(c.mixture.paged_stash), TEXT("true")};
 constexpr Feature kCapacityFactor{"moe_expert_capacity_factor", "above 0", kCapacity.on,
                                   VALUE(c.mixture.capacity_factor)};
 constexpr Feature kPadded{"moe_pad_expert_input_to_capacity", "true", WHEN(c.mixture.pad_to_capacity),
@@ -291,6 +309,10 @@ constexpr Feature kRecomputedNorms{"recompute_modules", "layernorm", WHEN(c.reco
                                    kRecomputed.found};
 constexpr Feature kUnnormedInputs{"", "no norms of attention's and the MLP's inputs",
                                   WHEN(c.model.predicted.norms == NormPlaces::after)};
+constexpr Feature kRepeatedModule{"mtp_use_repeated_layer", "true", WHEN(c.prediction.repeated),
+                                  TEXT("true")};
+constexpr Feature kWideModules{"keep_mtp_spec_in_bf16", "true", WHEN(c.prediction.keep_in_bf16),
+                               TEXT("true")};
 constexpr Feature kModuleLoss{
     "mtp_loss_scaling_factor", "other than the default",
     WHEN(c.prediction.loss_scaling_factor != PredictionConfig().loss_scaling_factor),

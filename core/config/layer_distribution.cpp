@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <charconv>
+#include <iterator>
 #include <numeric>
+#include <string_view>
 
 #include "core/base/error.hpp"
 #include "core/base/text_input.hpp"
@@ -12,7 +14,41 @@
 namespace plumbline {
 namespace {
 
-constexpr const char* kExpected = "even, balanced, or the layers of every stage such as 9,9,8,6";
+constexpr const char* kExpected =
+    "even, balanced, embedding+loss, embedding, loss, or the layers of every stage such as 9,9,8,6";
+
+/// Parts of a model that count as a layer of their stage.
+struct CountedEnds {
+  std::string_view name;
+  int embedding;
+  int loss;
+};
+constexpr CountedEnds kCountedEnds[] = {{"embedding+loss", 1, 1}, {"embedding", 1, 0}, {"loss", 0, 1}};
+
+const CountedEnds* find_counted(const std::string& text) {
+  const auto* const found = std::find_if(std::begin(kCountedEnds), std::end(kCountedEnds),
+                                         [&](const CountedEnds& each) { return each.name == text; });
+  return found == std::end(kCountedEnds) ? nullptr : found;
+}
+
+std::vector<int> counted_layers(const RunConfig& config, const CountedEnds& ends, int stages) {
+  const std::int64_t all = config.model.layers + ends.embedding + ends.loss;
+  if (all % stages != 0) {
+    throw InputError(fmt::format(
+        "layer_distribution: found {} with the {} layers of {} on {} stages, expected {} in equal parts",
+        ends.name, config.model.layers, config.model.name, stages, all));
+  }
+  std::vector<int> layers = even_layers(all, stages);
+  layers.front() -= ends.embedding;
+  layers.back() -= ends.loss;
+  if (config.machine.own_step() && layers.front() < 1) {
+    throw InputError(fmt::format(
+        "layer_distribution: found {} with one layer on each of {} stages, expected one at least beside the "
+        "embedding",
+        ends.name, stages));
+  }
+  return layers;
+}
 
 /// The numbers of "9,9,8,6"; empty for any other text.
 std::vector<int> numbers(const std::string& text) {
@@ -72,6 +108,8 @@ double output_layer_in_layers(const RunConfig& config) {
 std::vector<int> layers_per_stage(const RunConfig& config, int stages) {
   if (config.parallel.pp.layer_distribution == "even") return even_layers(config.model.layers, stages);
   if (config.parallel.pp.layer_distribution == "balanced") return balanced_layers(config, stages);
+  if (const CountedEnds* const ends = find_counted(config.parallel.pp.layer_distribution))
+    return counted_layers(config, *ends, stages);
   std::vector<int> layers = numbers(config.parallel.pp.layer_distribution);
   if (std::ssize(layers) != stages) {
     throw InputError(
@@ -83,6 +121,8 @@ std::vector<int> layers_per_stage(const RunConfig& config, int stages) {
 
 int ends_without_layers(const RunConfig& config) {
   if (config.machine.own_step()) return 0;
+  if (const CountedEnds* const ends = find_counted(config.parallel.pp.layer_distribution))
+    return ends->embedding + ends->loss;
   const std::vector<int> layers = numbers(config.parallel.pp.layer_distribution);
   if (layers.size() < 2) return 0;
   return (layers.front() == 0 ? 1 : 0) + (layers.back() == 0 ? 1 : 0);
@@ -90,8 +130,7 @@ int ends_without_layers(const RunConfig& config) {
 
 std::optional<std::string> why_layer_distribution_invalid(const RunConfig& config) {
   const std::string& text = config.parallel.pp.layer_distribution;
-  if (text == "even") return std::nullopt;
-  if (text == "balanced") return std::nullopt;
+  if (text == "even" || text == "balanced" || find_counted(text) != nullptr) return std::nullopt;
   const std::vector<int> layers = numbers(text);
   if (layers.empty()) {
     return fmt::format("layer_distribution: found \"{}\", expected {}", printable(text), kExpected);

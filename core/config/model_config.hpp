@@ -265,4 +265,19 @@ ModelConfig resolve_model(const std::string& preset_or_path);
 /// Why the heads or feed-forward columns of a model do not divide among `tensor` ranks, or empty.
 std::optional<std::string> why_tensor_split_invalid(const ModelConfig& model, std::int64_t tensor);
 
+/// A flag of Megatron-LM about the shape of a model.
+struct ModelSize {
+  std::string flag;    // "--num-layers"
+  std::string value;   // as written
+  std::string origin;  // "run.yaml:12: --num-layers"
+};
+
+/// True for a flag that with_sizes() knows.
+bool is_model_size(const std::string& flag);
+
+/// `model` with a file's sizes. Layers, widths, heads and the vocabulary are changed, with a line each in
+/// `changes`; other sizes must be the model's own. Throws InputError: origin, found, expected.
+ModelConfig with_sizes(const ModelConfig& model, const std::vector<ModelSize>& sizes,
+                       std::vector<std::string>& changes);
+
 }  // namespace plumbline

@@ -18,6 +18,12 @@ enum class Fp4Format { none, e2m1 };
 enum class AttentionBackend { fused, unfused };  // unfused: keeps the probabilities of every head
 enum class GradDType { fp32, same };
 enum class Optimizer { adam, sgd };
+enum class MomentDType { fp32, bf16, fp16, fp8 };
+/// "bf16".
+constexpr const char* moment_dtype_name(MomentDType type) {
+  constexpr const char* kNames[] = {"fp32", "bf16", "fp16", "fp8"};
+  return kNames[static_cast<int>(type)];
+}
 
 /// Linear layers in FP8; everything else stays in the precision of the run (bench/training/fp8.md).
 struct Fp8Config {
@@ -96,6 +102,12 @@ struct MixtureConfig {
   /// Limit for an expert's rows, as a multiple of the mean of a micro-batch's rows; 0: no limit.
   double capacity_factor = 0;
   bool pad_to_capacity = false;  // and pads to it
+  /// Static buffers of a rank's experts hold so many times the mean of its rows; 0: as many as needed. Kept
+  /// tensors lie in pages of a stash of `stash_factor` times the mean instead (Megatron-Core's
+  /// moe_expert_rank_capacity_factor and moe_paged_stash); not plumbline's own.
+  double rank_capacity_factor = 0;
+  bool paged_stash = false;
+  double stash_factor = 1.1;
   TokenDropPolicy drop_policy = TokenDropPolicy::probs;
   /// Routing assumed by predictions: balanced, worst, zipf:S, or the path of a file that save_routing wrote.
   std::string routing = "balanced";
@@ -114,6 +126,16 @@ struct OptimizerConfig {
   double learning_rate = 1e-4;
   double weight_decay = 0.1;
   double clip_grad = 1.0;  // global norm; 0: off
+  /// Adam's moments, and master weights of which only the 16 bits are kept that bf16 weights lack
+  /// (Megatron-Core's names, use_precision_aware_optimizer); not plumbline's own.
+  MomentDType exp_avg_dtype = MomentDType::fp32;
+  MomentDType exp_avg_sq_dtype = MomentDType::fp32;
+  bool store_param_remainders = false;
+
+  bool lean() const {
+    return exp_avg_dtype != MomentDType::fp32 || exp_avg_sq_dtype != MomentDType::fp32 ||
+           store_param_remainders;
+  }
 };
 
 }  // namespace plumbline

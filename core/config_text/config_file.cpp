@@ -132,9 +132,16 @@ void ConfigFile::take(const LaunchFile& launch) {
   notes_.push_back(fmt::format("{}: read as {}; {} arguments without effect on memory and time", name_,
                                launch.framework, launch.without_effect.size()));
   notes_.insert(notes_.end(), launch.notes.begin(), launch.notes.end());
+  is_launch_file_ = true;
+  model_sizes_ = launch.model_sizes;
+  no_model_ = launch.no_model;
   num_microbatches_ = launch.num_microbatches;
   replicas_ = launch.replicas;
   replicas_origin_ = launch.replicas_origin;
+}
+
+void ConfigFile::check_model(const Settings& settings) const {
+  if (!settings.contains("model") && !no_model_.empty()) throw InputError(no_model_);
 }
 
 void ConfigFile::check_replicas(std::int64_t data_parallel) const {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "core/config/model_config.hpp"
 #include "core/config_text/config_key.hpp"
 #include "core/config_text/overrides.hpp"
 
@@ -37,8 +38,14 @@ class ConfigFile {
   std::string origin(const YAML::Node& node) const;
   /// Lines about a launch file of another framework: what was read, and what it leaves open. Mostly empty.
   const std::vector<std::string>& notes() const { return notes_; }
+  /// Sizes that a launch file sets of a model that the user names.
+  const std::vector<ModelSize>& model_sizes() const { return model_sizes_; }
+  /// True for a launch file of another framework.
+  bool is_launch_file() const { return is_launch_file_; }
   /// Micro-batches of a replica in a step, which a launch file may give instead of the global batch; else 0.
   std::int64_t num_microbatches() const { return num_microbatches_; }
+  /// Throws InputError when there is no model although a launch file has some of its sizes.
+  void check_model(const Settings& settings) const;
   /// Throws InputError when the data-parallel size is no multiple of that of a launch file.
   void check_replicas(std::int64_t data_parallel) const;
   /// Name of the whole in messages: "run.yaml", "command line".
@@ -62,6 +69,9 @@ class ConfigFile {
   std::shared_ptr<const YAML::Node> root_;
   std::map<std::string, std::string> origins_;  // of a launch file's keys
   std::vector<std::string> notes_;
+  std::vector<ModelSize> model_sizes_;
+  std::string no_model_;  // why a launch file has none, if it should
+  bool is_launch_file_ = false;
   std::int64_t num_microbatches_ = 0;
   std::int64_t replicas_ = 1;
   std::string replicas_origin_;

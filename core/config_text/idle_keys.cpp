@@ -65,6 +65,10 @@ constexpr NeedyKey kNeedyKeys[] = {
     {"moe_token_dispatcher_type",
      [](const C& c) { return c.spreads_experts() || c.spreads_teacher_experts() || !is_own(c); },
      "an expert_model_parallel_size above 1"},
+    {"moe_shared_expert_overlap", [](const C& c) { return c.model.mixture.shared > 0 || is_own(c); },
+     "a shared expert"},
+    {"moe_paged_stash_buffer_size_factor_cuda", [](const C& c) { return c.mixture.paged_stash; },
+     "moe_paged_stash"},
     {"moe_routing",
      [](const C& c) { return c.mixture.routing != "worst" || c.spreads_experts() || !is_own(c); },
      "an expert_model_parallel_size above 1"},
@@ -99,6 +103,11 @@ constexpr NeedyKey kNeedyKeys[] = {
     {"first_last_layers_bf16",
      [](const C& c) { return has_fp8(c) || c.numerics.fp4_format != Fp4Format::none; },
      "fp8_format or fp4_format"},
+    {"keep_mtp_spec_in_bf16",
+     [](const C& c) {
+       return c.model.prediction_modules > 0 && (has_fp8(c) || c.numerics.fp4_format != Fp4Format::none);
+     },
+     "mtp_num_layers, and fp8_format or fp4_format"},
     {"num_layers_at_start_in_bf16", has_wide_ends, "first_last_layers_bf16"},
     {"num_layers_at_end_in_bf16", has_wide_ends, "first_last_layers_bf16"},
     {"cross_entropy_loss_fusion", has_16_bits, "a precision of 16 bits"},

@@ -36,6 +36,7 @@ constexpr KeyNames<2> kAttentionBackends = {"fused", "unfused"};
 constexpr KeyNames<3> kFrozen = {"none", "lora", "canonical_lora"};
 constexpr KeyNames<3> kTasks = {"train", "sft", "generate"};
 constexpr KeyNames<3> kLoraTargets = {"qkv", "attention", "all"};
+constexpr KeyNames<4> kMomentDTypes = {"fp32", "bf16", "fp16", "fp8"};
 constexpr KeyNames<2> kGradDTypes = {"fp32", "same"};
 constexpr KeyNames<3> kFp8Formats = {"none", "e4m3", "hybrid"};
 constexpr KeyNames<2> kFp4Formats = {"none", "e2m1"};
@@ -59,6 +60,8 @@ std::vector<ConfigKey> make_keys() {
          return config.model.name == "inline" ? to_config_json(config.model) : config.model.name;
        }},
       integer_key("mtp_num_layers", "", at(&C::model, &ModelConfig::prediction_modules), 0, kMaxModules),
+      boolean_key("mtp_use_repeated_layer", at(&C::prediction, &PredictionConfig::repeated)),
+      boolean_key("keep_mtp_spec_in_bf16", at(&C::prediction, &PredictionConfig::keep_in_bf16)),
       number_key("mtp_loss_scaling_factor", at(&C::prediction, &PredictionConfig::loss_scaling_factor), 0,
                  1e6),
       text_key("hardware", at(&C::machine, &MachineConfig::hardware), PathOr::name,
@@ -101,6 +104,8 @@ std::vector<ConfigKey> make_keys() {
                   at(&C::parallel, &ParallelConfig::tp, &TensorParallelConfig::comm_overlap)),
       boolean_key("overlap_moe_expert_parallel_comm",
                   at(&C::parallel, &ParallelConfig::ep, &ExpertParallelConfig::overlap_comm)),
+      boolean_key("delay_wgrad_compute",
+                  at(&C::parallel, &ParallelConfig::ep, &ExpertParallelConfig::delay_wgrad_compute)),
       boolean_key("moe_shared_expert_overlap",
                   at(&C::parallel, &ParallelConfig::ep, &ExpertParallelConfig::shared_expert_overlap)),
       boolean_key("tp_reduce_in_fp32",
@@ -109,7 +114,8 @@ std::vector<ConfigKey> make_keys() {
                  kVocabParallelNames),
       text_key("layer_distribution",
                at(&C::parallel, &ParallelConfig::pp, &PipelineConfig::layer_distribution), PathOr::name,
-               "even, balanced, or the layers of every stage such as 9,9,8,6"),
+               "even, balanced, embedding+loss, embedding, loss, or the layers of every stage such as "
+               "9,9,8,6"),
       text_key("pipeline_schedule", at(&C::parallel, &ParallelConfig::pp, &PipelineConfig::schedule),
                PathOr::name, "the name of a schedule or the path of a .csv"),
       number_key("zero_bubble_memory",
@@ -149,7 +155,11 @@ std::vector<ConfigKey> make_keys() {
                  kLoadBalancing),
       number_key("moe_z_loss_coeff", at(&C::mixture, &MixtureConfig::z_loss_coeff), 0, 1e6),
       number_key("moe_router_bias_update_rate", at(&C::mixture, &MixtureConfig::bias_update_rate), 0, 1e6),
-      capacity_key(),
+      capacity_key("moe_expert_capacity_factor", &MixtureConfig::capacity_factor),
+      capacity_key("moe_expert_rank_capacity_factor", &MixtureConfig::rank_capacity_factor),
+      boolean_key("moe_paged_stash", at(&C::mixture, &MixtureConfig::paged_stash)),
+      number_key("moe_paged_stash_buffer_size_factor_cuda", at(&C::mixture, &MixtureConfig::stash_factor),
+                 0.01, 1e6),
       boolean_key("moe_pad_expert_input_to_capacity", at(&C::mixture, &MixtureConfig::pad_to_capacity)),
       choice_key("moe_token_drop_policy", at(&C::mixture, &MixtureConfig::drop_policy), kDropPolicies),
       text_key("moe_routing", at(&C::mixture, &MixtureConfig::routing), PathOr::name,
@@ -199,6 +209,9 @@ std::vector<ConfigKey> make_keys() {
       number_key("learning_rate", at(&C::optimizer, &OptimizerConfig::learning_rate), 0, 1e6),
       number_key("weight_decay", at(&C::optimizer, &OptimizerConfig::weight_decay), 0, 1e6),
       number_key("clip_grad", at(&C::optimizer, &OptimizerConfig::clip_grad), 0, 1e30),
+      choice_key("exp_avg_dtype", at(&C::optimizer, &OptimizerConfig::exp_avg_dtype), kMomentDTypes),
+      choice_key("exp_avg_sq_dtype", at(&C::optimizer, &OptimizerConfig::exp_avg_sq_dtype), kMomentDTypes),
+      boolean_key("store_param_remainders", at(&C::optimizer, &OptimizerConfig::store_param_remainders)),
       choice_key("frozen", at(&C::finetune, &FinetuneConfig::frozen), kFrozen),
       integer_key("lora_rank", "", at(&C::finetune, &FinetuneConfig::lora_rank), 1, kMostRanks),
       number_key("lora_alpha", at(&C::finetune, &FinetuneConfig::lora_alpha), 0, 1e6),

@@ -5,9 +5,12 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 
 #include "core/base/error.hpp"
+#include "core/config/model_config.hpp"
 #include "core/config_text/config_file.hpp"
+#include "core/config_text/config_keys.hpp"
 #include "core/launch_files/launch_file.hpp"
 
 namespace plumbline {
@@ -49,6 +52,33 @@ void note_lengths(const RunConfig& config, bool given, std::string& notes) {
   }
 }
 
+/// Sizes of a launch file, in the model that the command line names.
+void take_sizes(const ConfigFile& file, RunConfig& config, std::string* note) {
+  std::vector<std::string> changes;
+  config.model = with_sizes(config.model, file.model_sizes(), changes);
+  for (const std::string& line : changes)
+    if (note != nullptr) add_note(*note, line);
+}
+
+/// Megatron's recipes set experts up for models that have none, too: nothing comes of it there.
+void leave_out_experts(const ConfigFile& file, const Settings& given, RunConfig& config, std::string* note) {
+  const auto& teacher = config.distillation.teacher;
+  if (!file.is_launch_file() || config.model.mixture || (teacher && teacher->mixture)) return;
+  static const RunConfig kDefaults;
+  for (const ConfigKey& key : config_keys()) {
+    if (!key.name.starts_with("moe_") || given.contains(key.name)) continue;
+    const std::string value = key.print(config);
+    const std::string otherwise = key.print(kDefaults);
+    if (value == otherwise) continue;
+    ConfigDraft draft{config, std::nullopt, std::nullopt};
+    key.parse(draft, {otherwise, file.name(), ""});
+    config = draft.config;
+    if (note != nullptr)
+      add_note(*note, fmt::format("{}: found {} with {}, which has no experts: without effect", key.name,
+                                  value, config.model.name));
+  }
+}
+
 /// Keys and values of a source that is one configuration.
 Settings settings_in(const ConfigFile& file) {
   for (const char* name : {"matrix", "include", "exclude", "fit", "published", "hypotheses"}) {
@@ -72,17 +102,20 @@ void check_readable(const std::string& source, const Overrides& overrides) {
 RunConfig load_run_config(const std::string& source, const Overrides& overrides, std::string* note) {
   const ConfigFile file(source);
   Settings settings = settings_in(file);
-  put_over(settings, settings_of(overrides));
+  const Settings given = settings_of(overrides);
+  put_over(settings, given);
+  file.check_model(settings);
   std::string contradiction;
   RunConfig config = config_from(settings, file.name(), contradiction);
   if (!contradiction.empty()) throw InputError(fmt::format("{}: {}", file.name(), contradiction));
-  const Settings given = settings_of(overrides);
   const bool replicas_given = given.contains("data_parallel_size");
   if (!replicas_given) file.check_replicas(config.parallel.data());
   for (const std::string& line : file.notes()) {
     const bool answered = line == kNoGpusNote && (replicas_given || given.contains("world_size"));
     if (note != nullptr && !answered) add_note(*note, line);
   }
+  if (given.contains("model")) take_sizes(file, config, note);
+  leave_out_experts(file, given, config, note);
   if (note != nullptr) note_lengths(config, settings.contains("seq_length"), *note);
   if (!settings.contains("global_batch_size")) take_smallest_batch(config, file.num_microbatches(), note);
   return config;

@@ -102,18 +102,17 @@ ConfigKey hierarchical_key() {
           }};
 }
 
-ConfigKey capacity_key() {
-  const char* const name = "moe_expert_capacity_factor";
+ConfigKey capacity_key(const char* name, double MixtureConfig::*factor_of) {
   const char* const expected = "none, or a number above 0 up to 1e6";
   return {name, "", expected,
           [=](ConfigDraft& draft, const ConfigText& value) {
             const auto number = value.text == "none" ? 0 : whole_number<double>(value.text);
             if (!number || (value.text != "none" && !(*number > 0 && *number <= 1e6)))
               refuse_value(value, name, expected);
-            draft.config.mixture.capacity_factor = *number;
+            draft.config.mixture.*factor_of = *number;
           },
-          [](const RunConfig& config) {
-            const double factor = config.mixture.capacity_factor;
+          [=](const RunConfig& config) {
+            const double factor = config.mixture.*factor_of;
             return factor == 0 ? "none" : fmt::format("{}", factor);
           }};
 }

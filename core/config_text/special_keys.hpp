@@ -9,7 +9,7 @@ ConfigKey optimizer_key();
 ConfigKey precision_key();
 ConfigKey memory_budget_key();
 ConfigKey hierarchical_key();
-ConfigKey capacity_key();
+ConfigKey capacity_key(const char* name, double MixtureConfig::*factor_of);
 ConfigKey seed_key();
 
 }  // namespace plumbline

@@ -3,10 +3,11 @@
     python make_fp8.py [FOLDER]        needs torch, safetensors, numpy
 
 Weights are those of make_golden.py. A number next to a rounding boundary may go the other way on another
-processor, and the gradients with it: tokens are drawn until last digits of the weights change nothing. The model is written out here, since q, k and v are one
-product with one scale each, and so are gate and up. Quantization follows bench/training/fp8.md.
-FOLDER/fp8/<name> gets run.yaml, tokens.npy, gradients.safetensors (of the first of three steps of plain gradient descent)
-and expected.json with the loss of every step.
+processor, and the gradients with it: tokens are drawn until last digits of the weights change nothing.
+The model is written out here, since q, k and v are one product with one scale each, and so are gate and
+up. Quantization follows bench/training/fp8.md. FOLDER/fp8/<name> gets run.yaml, tokens.npy,
+gradients.safetensors (of the first of three steps of plain gradient descent) and expected.json with the
+loss of every step.
 """
 
 import json

@@ -36,9 +36,14 @@ bool begins(const std::string& word, const std::string& asked) {
          (word.size() == asked.size() || std::isdigit(static_cast<unsigned char>(word[asked.size()])) == 0);
 }
 
+/// Also "4090" and "rtx4090" are "rtx-4090-24gb".
 bool fits_name(const std::string& preset, const std::vector<std::string>& asked) {
   const std::vector<std::string> words = words_of_name(preset);
-  if (asked.front().size() < 3 || !begins(words.front(), asked.front())) return false;
+  const std::string& name = asked.front();
+  const bool model = words.size() > 1 && (name == words[1] || name == words[0] + words[1]);
+  if (name.size() < 2 || (name.size() == 2 && name != words.front()) ||
+      !(model || begins(words.front(), name)))
+    return false;
   return std::all_of(asked.begin() + 1, asked.end(), [&](const std::string& word) {
     return std::find(words.begin(), words.end(), word) != words.end();
   });

@@ -9,7 +9,6 @@
 #include "analysis/published/dialect/row_cells.hpp"
 #include "core/base/error.hpp"
 #include "core/base/text_input.hpp"
-#include "core/config/layer_distribution.hpp"
 
 namespace plumbline {
 namespace {
@@ -67,15 +66,12 @@ void put_layers(const Cells& cells, const std::string& origin, RunConfig& config
     throw InputError(fmt::format("{}: pipeline_model_parallel_size: {} stages, expected at most {}", origin,
                                  stages, kMostStages));
   }
-  std::vector<int> layers;
+  std::string& distribution = parallel.pp.layer_distribution;
   if (first + last > 0) {
-    layers = even_layers(counted, static_cast<int>(stages));
-    layers.front() -= first;
-    layers.back() -= last;
-  } else if (parallel.pp.layer_distribution == "redistributed") {
-    layers = redistributed_layers(config, static_cast<int>(stages));
+    distribution = first + last == 2 ? "embedding+loss" : first == 1 ? "embedding" : "loss";
+  } else if (distribution == "redistributed") {
+    distribution = fmt::format("{}", fmt::join(redistributed_layers(config, static_cast<int>(stages)), ","));
   }
-  if (!layers.empty()) parallel.pp.layer_distribution = fmt::format("{}", fmt::join(layers, ","));
 }
 
 }  // namespace plumbline

@@ -8,7 +8,7 @@
 
 namespace plumbline {
 
-/// Puts the rules of a row into the configuration, as chunks and explicit numbers of layer_distribution:
+/// Puts the rules of a row into the configuration, as chunks and layer_distribution:
 /// - num_layers_per_virtual_pipeline_stage n: chunks such that stages have n layers
 /// - account_for_embedding_in_pipeline_split, account_for_loss_in_pipeline_split: both ends count as a layer
 ///   each; stages are even then

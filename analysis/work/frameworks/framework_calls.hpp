@@ -110,6 +110,12 @@ class FrameworkCalls {
     call.ticket = kAlongside;
     if (s_.expert.dispatcher == TokenDispatcher::flex) call.processors = kFlexProcessors;
   }
+  /// Starts the last call, an exchange; the calls up to its end run alongside.
+  int begin_exchange(const char* label) {
+    const bool flex = s_.expert.dispatcher == TokenDispatcher::flex;
+    return start(label, flex ? kFlexProcessors : 0);
+  }
+  void end_exchange(int ticket) { list_.wait(ticket); }
   /// Runs the first of the marked exchanges alongside the layer's calls up to there (`backward`: up to the
   /// last one), the others alongside the rest. Megatron-Core pairs each exchange with attention or experts of
   /// the other micro-batch (core/pipeline_parallel/combined_1f1b.py): a dispatch with the experts' backward,

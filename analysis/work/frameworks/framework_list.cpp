@@ -159,6 +159,16 @@ void prediction_modules_forward(const StageShape& s, FrameworkBuilder& builder) 
   }
 }
 
+/// Waits right in front of the calls from `first` on go behind them (delay_wgrad_compute; Megatron-Core,
+/// models/common/model_chunk_schedule_plan.py: mlp.backward_dw() stands between the exchanges of a forward
+/// and a backward, in front of the forward's experts).
+void wait_behind(std::size_t first, std::vector<OperatorCall>& calls) {
+  const auto end = calls.begin() + static_cast<std::ptrdiff_t>(first);
+  auto begin = end;
+  while (begin != calls.begin() && std::prev(begin)->as<WaitCall>() != nullptr) --begin;
+  std::rotate(begin, end, calls.end());
+}
+
 void prediction_modules_backward(const StageShape& s, bool input, bool weight, FrameworkBuilder& builder) {
   const StageShape layer = s.like(s.module_kind());
   for (std::int64_t module = 0; module < s.ends.prediction_modules; ++module) {
@@ -212,7 +222,9 @@ ActionWork backward_work(const StageShape& s, bool input, bool weight) {
   const auto layer = [&](const StageShape& stage, std::int64_t window, UnitWork& work) {
     if (input) framework_recomputation(stage, window, work);
     if (input) framework_layer(stage, LayerPass::backward_input, window, weight, work);
+    const std::size_t inputs = work.calls.size();
     if (weight) framework_layer(stage, LayerPass::backward_weight, window, input, work);
+    if (stage.overlap.delayed_weights) wait_behind(inputs, work.calls);
   };
   builder.layers({input, weight, false}, true, layer);
   // Only linear layers have a weight gradient of their own: the lookup's goes with the input gradients.

@@ -50,7 +50,7 @@ constexpr double kAddedGradient = 2 + 4;
 
 /// HybridEP's forward dispatch takes the tokens' weights along, its backward their gradients (Megatron-Core,
 /// moe/fused_a2a.py, HybridEPDispatch).
-void MixtureCalls::exchange(const char* label, bool weighted, bool combines) {
+void MixtureCalls::exchange(const char* label, bool weighted, bool combines, const Meanwhile& meanwhile) {
   const ExpertShape& e = s_.expert;
   // The fullest rank receives most.
   const auto own = static_cast<std::int64_t>(e.fullest * static_cast<double>(e.sent * width_));
@@ -62,6 +62,14 @@ void MixtureCalls::exchange(const char* label, bool weighted, bool combines) {
     calls_.expert_collective(CallKind::all_to_all, label, e.ranks, e.tensor, own * e.chosen);
   }
   if (e.overlapped) calls_.alongside();
+  if (!hides_shared()) return;
+  const int ticket = calls_.begin_exchange(label);
+  meanwhile();
+  calls_.end_exchange(ticket);
+}
+
+bool MixtureCalls::hides_shared() const {
+  return s_.overlap.shared_expert && s_.moe.shared > 0 && s_.expert.ranks > 1 && !s_.expert.overlapped;
 }
 
 /// HybridEP gathers every token's choices, a byte per expert, and scans them (DeepEP hybrid-ep,
@@ -131,7 +139,7 @@ void MixtureCalls::pad(const char* label) {
   calls_.stream(label, s_.expert.rows * width_, kReordered);
 }
 
-void MixtureCalls::dispatch(const char* label, bool first) {
+void MixtureCalls::dispatch(const char* label, bool first, const Meanwhile& meanwhile) {
   const ExpertShape& e = s_.expert;
   const std::int64_t rows = e.rows * width_;
   if (e.dispatcher == TokenDispatcher::allgather) {
@@ -144,14 +152,14 @@ void MixtureCalls::dispatch(const char* label, bool first) {
   if (e.dispatcher != TokenDispatcher::flex || !travels) {
     calls_.stream("permute", e.sent * e.chosen * width_, kReordered);
   }
-  if (travels) exchange(label, first, false);
+  if (travels) exchange(label, first, false, meanwhile);
   if (travels && first && reads() && !e.overlapped) calls_.launched(kDispatchLaunch, true);
   if (travels && !e.overlapped) exchange_weights();
   calls_.expert_collective(CallKind::all_gather, "expert tensor all-gather", e.tensor, 1, rows);
   if (travels && e.local > 1) calls_.stream("sort by expert", rows, kReordered);
 }
 
-void MixtureCalls::combine(const char* label, bool backward) {
+void MixtureCalls::combine(const char* label, bool backward, const Meanwhile& meanwhile) {
   const ExpertShape& e = s_.expert;
   const std::int64_t rows = e.rows * width_;
   if (e.dispatcher == TokenDispatcher::allgather) {
@@ -162,7 +170,7 @@ void MixtureCalls::combine(const char* label, bool backward) {
   const bool travels = e.ranks > 1;
   if (travels && e.local > 1) calls_.stream("sort by expert", rows, kReordered);
   calls_.expert_collective(CallKind::reduce_scatter, "expert tensor reduce-scatter", e.tensor, 1, rows);
-  if (travels) exchange(label, backward, true);
+  if (travels) exchange(label, backward, true, meanwhile);
   if (e.dispatcher != TokenDispatcher::flex || !travels) {
     const double plain = backward ? kAddedByIndex : kScattered;
     calls_.stream("unpermute", e.sent * e.chosen * width_,
@@ -179,24 +187,35 @@ double MixtureCalls::activation_backward_bytes() const {
   return s_.software->kernels.compiled ? 10 : 16;
 }
 
-void MixtureCalls::shared(GemmPass pass) {
-  if (s_.moe.shared == 0) return;
+void MixtureCalls::shared_up(GemmPass pass) {
   const std::int64_t up = s_.mlp.swiglu ? 2 * s_.moe.shared : s_.moe.shared;
-  if (pass == GemmPass::forward) {
-    calls_.linear("shared fc1", pass, up, s_.stream.hidden);
-    calls_.stream("shared swiglu", s_.stream.tokens * s_.moe.shared, activation_bytes());
-    calls_.linear("shared fc2", pass, s_.stream.hidden, s_.moe.shared);
-    calls_.casts(s_.stream.tokens * s_.stream.hidden, true);
-    calls_.casts(s_.stream.tokens * s_.moe.shared, false);
-    return calls_.stream("add", s_.stream.rows * s_.stream.hidden, 6);
-  }
-  calls_.linear("shared fc2", pass, s_.stream.hidden, s_.moe.shared);
   if (pass == GemmPass::input_gradient) {
-    calls_.stream("shared swiglu backward", s_.stream.tokens * s_.moe.shared, activation_backward_bytes());
     calls_.casts(s_.stream.tokens * (s_.stream.hidden + up), false);
     calls_.stream("add", s_.stream.rows * s_.stream.hidden, 6);
   }
   calls_.linear("shared fc1", pass, up, s_.stream.hidden);
+  if (pass != GemmPass::forward) return;
+  calls_.stream("shared swiglu", s_.stream.tokens * s_.moe.shared, activation_bytes());
+  calls_.casts(s_.stream.tokens * s_.stream.hidden, true);
+}
+
+void MixtureCalls::shared_down(GemmPass pass) {
+  calls_.linear("shared fc2", pass, s_.stream.hidden, s_.moe.shared);
+  if (pass == GemmPass::input_gradient)
+    calls_.stream("shared swiglu backward", s_.stream.tokens * s_.moe.shared, activation_backward_bytes());
+  if (pass != GemmPass::forward) return;
+  calls_.casts(s_.stream.tokens * s_.moe.shared, false);
+  calls_.stream("add", s_.stream.rows * s_.stream.hidden, 6);
+}
+
+void MixtureCalls::shared(GemmPass pass) {
+  if (s_.moe.shared == 0) return;
+  if (pass == GemmPass::forward) {
+    shared_up(pass);
+    return shared_down(pass);
+  }
+  shared_down(pass);
+  shared_up(pass);
 }
 
 /// Projections to the experts' width and back, of the rank's own rows of the stream (Megatron-Core,
@@ -223,9 +242,9 @@ void MixtureCalls::forward() {
   const ExpertShape& e = s_.expert;
   route(GemmPass::forward);
   calls_.stream("route", e.sent * s_.moe.experts, kRouted);
-  shared(GemmPass::forward);
+  if (!hides_shared()) shared(GemmPass::forward);
   to_latent(GemmPass::forward);
-  dispatch("expert dispatch forward", true);
+  dispatch("expert dispatch forward", true, [&] { shared_up(GemmPass::forward); });
   pad("pad experts");
   calls_.grouped("fc1", GemmPass::forward, e.fc1, width_);
   // An exchange read the counts of the rank's experts before. Flex leaves them in the host's memory (DeepEP,
@@ -245,7 +264,7 @@ void MixtureCalls::forward() {
   cast_rows(e.rows * (width_ + e.ffn));
   if (s_.software->mixtures.weighted_results) calls_.stream("weigh results", e.sent * e.chosen * width_, 4);
   pad("unpad experts");
-  combine("expert combine forward", false);
+  combine("expert combine forward", false, [&] { shared_down(GemmPass::forward); });
   from_latent(GemmPass::forward);
 }
 
@@ -253,7 +272,7 @@ void MixtureCalls::backward_input() {
   const ExpertShape& e = s_.expert;
   if (s_.software->mixtures.weighted_results) calls_.stream("weigh backward", e.sent * e.chosen * width_, 8);
   from_latent(GemmPass::input_gradient);
-  dispatch("expert combine backward", false);
+  dispatch("expert combine backward", false, [&] { shared_down(GemmPass::input_gradient); });
   pad("pad experts");
   if (s_.predicted.feed_forward_bias)
     calls_.stream("expert biases backward", e.rows * width_,
@@ -272,9 +291,9 @@ void MixtureCalls::backward_input() {
   calls_.grouped("fc1", GemmPass::input_gradient, e.fc1, width_);
   cast_rows(e.rows * (width_ + e.fc1));
   pad("unpad experts");
-  combine("expert dispatch backward", true);
+  combine("expert dispatch backward", true, [&] { shared_up(GemmPass::input_gradient); });
   to_latent(GemmPass::input_gradient);
-  shared(GemmPass::input_gradient);
+  if (!hides_shared()) shared(GemmPass::input_gradient);
   calls_.stream("route backward", e.sent * s_.moe.experts, kRoutedBack);
   route(GemmPass::input_gradient);
   calls_.stream("add", e.sent * s_.stream.hidden, 6);

@@ -2,6 +2,8 @@
 // core, as Megatron-Core runs them (megatron/core/transformer/moe, multi_latent_attention.py).
 #pragma once
 
+#include <functional>
+
 #include "analysis/work/frameworks/framework_calls.hpp"
 
 namespace plumbline {
@@ -39,8 +41,15 @@ class MixtureCalls {
   void shared(GemmPass pass);
 
  private:
+  /// The shared expert's part up to its activation, and the rest of it.
+  void shared_up(GemmPass pass);
+  void shared_down(GemmPass pass);
+  /// Its parts run alongside the exchanges (moe_shared_expert_overlap; Megatron-Core, moe/shared_experts.py):
+  /// the one with the dispatch, the other with the combine.
+  bool hides_shared() const;
   void route(GemmPass pass);
-  void dispatch(const char* label, bool first);
+  using Meanwhile = std::function<void()>;
+  void dispatch(const char* label, bool first, const Meanwhile& meanwhile);
   void pad(const char* label);
   /// The host reads the tokens' counts back from the device, and launches everything behind after that.
   bool reads() const;
@@ -49,11 +58,11 @@ class MixtureCalls {
   void cast_rows(std::int64_t elements);
   /// The token's weight is a factor of the activation, whose backward sums its gradient.
   bool weighs_in_activation() const;
-  void combine(const char* label, bool backward);
+  void combine(const char* label, bool backward, const Meanwhile& meanwhile);
   GroupedHost grouped_host() const;
   void launched_grouped(bool reads_counts);
   bool hooked() const;
-  void exchange(const char* label, bool weighted, bool combines);
+  void exchange(const char* label, bool weighted, bool combines, const Meanwhile& meanwhile);
   void exchange_weights();
   void tell_routing();
   void to_latent(GemmPass pass);

@@ -152,7 +152,7 @@ std::vector<OperatorCall> framework_update_calls(const HeldStages& rank) {
   // (MixedPrecisionOptimizer._unscale_main_grads_and_check_for_nan, optimizer.py).
   if (any.numerics.type == DType::fp16 && any.software->communication.buckets())
     list.memory("unscale gradients", owned, 8);
-  list.memory("optimizer step", owned, any.software->memory.optimizer_bytes);
+  list.memory("optimizer step", owned, any.software->memory.optimizer_bytes - any.numerics.update_bytes_less);
   gradient_passes(rank, elements, list);
   std::int64_t layers = 0;
   std::int64_t matrices = 0;  // of layers

@@ -75,6 +75,8 @@ std::string numerics_text(const RunConfig& config) {
   std::string text = key_text(config, "precision");
   if (config.numerics.fp8.on())
     text += fmt::format(" with FP8 {} ({})", key_text(config, "fp8_format"), key_text(config, "fp8_recipe"));
+  if (config.numerics.fp4_format != Fp4Format::none)
+    text += fmt::format(" with NVFP4 {}", key_text(config, "fp4_format"));
   text += "; " + sharding_text(config);
   text += "; activation recomputation " + key_text(config, "recompute_granularity");
   if (config.recompute.granularity == Recompute::selective)

@@ -113,10 +113,10 @@ std::string without_owner(std::string_view name) {
   std::string bare;
   for (const char c : name.substr(slash + 1))
     bare += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  for (const std::string_view front : {"meta-"})
+  for (const std::string_view front : {"meta-", "nvidia-"})
     if (bare.starts_with(front)) bare.erase(0, front.size());
   for (const std::string_view back :
-       {"-2507", "-thinking", "-pt", "-hf", "-instruct", "-base", "-chat", "-v0.1", "-it"})
+       {"-2507", "-thinking", "-bf16", "-pt", "-hf", "-instruct", "-base", "-chat", "-v0.1", "-it"})
     if (bare.ends_with(back)) bare.erase(bare.size() - back.size());
   return bare == "deepseek-r1" ? "deepseek-v3" : bare;
 }

@@ -143,9 +143,16 @@ void walk_json(const Json& object, const std::string& path, ArgumentList& list) 
   }
 }
 
+/// A list in a list is its items with commas between them.
 std::string yaml_scalar(const YAML::Node& node) {
   if (node.IsNull()) return "None";
-  if (!node.IsScalar()) return "a list";
+  if (node.IsSequence()) {
+    std::string items;
+    for (const auto& each : node)
+      items += (items.empty() ? "" : ",") + (each.IsScalar() ? each.Scalar() : std::string("a list"));
+    return items;
+  }
+  if (!node.IsScalar()) return "a mapping";
   return node.Tag() == "!" ? node.Scalar() : scalar_text(node.Scalar());
 }
 

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "core/config/model_config.hpp"
+
 namespace plumbline {
 
 /// A note that is left out where the command line gives the number of GPUs.
@@ -47,6 +49,9 @@ struct LaunchFile {
   std::int64_t replicas = 1;
   std::string replicas_origin;
   std::vector<std::string> notes;  // a line each: what the file leaves to its surroundings
+  /// Sizes that the file sets of a model that it leaves to the user.
+  std::vector<ModelSize> model_sizes;
+  std::string no_model;  // why those make no model, for users who name none
 
   /// Throws InputError for the first refused argument.
   void require_modelled() const;

@@ -30,6 +30,9 @@ constexpr BridgeKey kBridgeKeys[] = {
     {"--lr", "optimizer"},
     {"--weight-decay", "optimizer"},
     {"--clip-grad", "optimizer"},
+    {"--use-precision-aware-optimizer", "optimizer"},
+    {"--exp-avg-dtype", "optimizer"},
+    {"--exp-avg-sq-dtype", "optimizer"},
     {"--use-distributed-optimizer", "ddp"},
     {"--num-distributed-optimizer-instances", "ddp"},
     {"--overlap-grad-reduce", "ddp"},
@@ -57,6 +60,7 @@ constexpr BridgeKey kBridgeKeys[] = {
     {"--no-overlap-p2p-communication", "comm_overlap"},
     {"--no-align-param-gather", "comm_overlap"},
     {"--overlap-moe-expert-parallel-comm", "comm_overlap"},
+    {"--delay-wgrad-compute", "comm_overlap"},
     {"--tokenizer-type", ""},
     {"--ckpt-format", ""},
     // num_query_groups says it, and seq_length the learned positions.

@@ -28,6 +28,7 @@ void check_megatron(const RunConfig& config) {
     refuse_export(kMegatronFlags, "disable_parameter_transpose_cache", "true", "false, or megatron-bridge");
   if (config.numerics.fp8_dot_product_attention)
     refuse_export(kMegatronFlags, "fp8_dot_product_attention", "true", "false, or megatron-bridge");
+  if (config.prediction.keep_in_bf16) refuse_export(kMegatronFlags, "keep_mtp_spec_in_bf16", "true", "false");
   if (config.recompute.partial() && config.recompute.method != RecomputeMethod::block)
     refuse_export(kMegatronFlags, "recompute_method", "interval", "uniform or block");
   if (parallel.dp.zero_stage == 2) refuse_export(kMegatronFlags, "zero_stage", "2", "0, 1 or 3");
@@ -152,6 +153,21 @@ void add_numerics(const RunConfig& config, FlagList& flags) {
   flags.flag_if(numerics.deterministic_mode, "--deterministic-mode");
 }
 
+void add_lean_states(const RunConfig& config, FlagList& flags) {
+  const OptimizerConfig& optimizer = config.optimizer;
+  const Fp8Config& fp8 = config.numerics.fp8;
+  if (!optimizer.lean()) return;
+  const bool remainders =
+      config.numerics.precision == DType::bf16 && (!fp8.on() || fp8.recipe == Fp8Recipe::delayed);
+  if (optimizer.store_param_remainders != remainders)
+    refuse_export(kMegatronFlags, "store_param_remainders",
+                  optimizer.store_param_remainders ? "true" : "false",
+                  fmt::format("{} with these types", remainders));
+  flags.flag("--use-precision-aware-optimizer");
+  flags.value("--exp-avg-dtype", moment_dtype_name(optimizer.exp_avg_dtype));
+  flags.value("--exp-avg-sq-dtype", moment_dtype_name(optimizer.exp_avg_sq_dtype));
+}
+
 void add_recomputation(const RunConfig& config, FlagList& flags) {
   const RecomputeConfig& recompute = config.recompute;
   if (recompute.granularity == Recompute::full) {
@@ -190,7 +206,12 @@ void add_experts(const RunConfig& config, FlagList& flags) {
   flags.value_unless("--moe-expert-capacity-factor", mixture.capacity_factor, 0.0);
   flags.flag_if(mixture.pad_to_capacity, "--moe-pad-expert-input-to-capacity");
   flags.flag_if(mixture.drop_policy == TokenDropPolicy::position, "--moe-token-drop-policy position");
+  flags.value_unless("--moe-expert-rank-capacity-factor", config.mixture.rank_capacity_factor, 0.0);
+  flags.flag_if(config.mixture.paged_stash, "--moe-paged-stash");
+  if (config.mixture.paged_stash)
+    flags.value("--moe-paged-stash-buffer-size-factor-cuda", config.mixture.stash_factor);
   flags.flag_if(config.parallel.ep.overlap_comm, "--overlap-moe-expert-parallel-comm");
+  flags.flag_if(config.parallel.ep.delay_wgrad_compute, "--delay-wgrad-compute");
   flags.flag_if(config.parallel.ep.shared_expert_overlap, "--moe-shared-expert-overlap");
 }
 
@@ -203,6 +224,7 @@ std::vector<std::string> megatron_flag_lines(const RunConfig& config) {
   if (config.model.prediction_modules > 0) {
     flags.value("--mtp-num-layers", config.model.prediction_modules);
     flags.value("--mtp-loss-scaling-factor", config.prediction.loss_scaling_factor);
+    flags.flag_if(config.prediction.repeated, "--mtp-use-repeated-layer");
   }
   add_sizes(config, flags);
   add_pipeline(config, flags);
@@ -213,6 +235,7 @@ std::vector<std::string> megatron_flag_lines(const RunConfig& config) {
   flags.value("--lr", config.optimizer.learning_rate);
   flags.value("--weight-decay", config.optimizer.weight_decay);
   flags.value("--clip-grad", config.optimizer.clip_grad);
+  add_lean_states(config, flags);
   return flags.take();
 }
 

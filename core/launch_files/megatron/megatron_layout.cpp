@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace plumbline {
@@ -16,6 +17,18 @@ constexpr std::int64_t kMostStages = 10'000;
 constexpr std::size_t kLongestLayout = 10'000;
 constexpr const char* kLayoutExpected =
     "a layout such as Et*3|(tt|)*29m|L: E in the first stage, L in the last, t for a layer";
+/// Layers of a layout by name, as Megatron-Core's LayerType has them.
+constexpr std::pair<std::string_view, char> kLayerNames[] = {
+    {"embedding", 'E'}, {"decoder", 't'}, {"mtp", 'm'}, {"loss", 'L'}};
+
+/// A layout in letters, whose stages may be a list of names each: [[embedding, decoder], [decoder, loss]].
+std::string in_letters(const std::vector<std::string>& written) {
+  std::string text = fmt::format("{}", fmt::join(written, "|"));
+  for (const auto& [name, letter] : kLayerNames)
+    for (std::size_t at = 0; (at = text.find(name)) != std::string::npos;)
+      text.replace(at, name.size(), 1, letter);
+  return text;
+}
 
 /// A layout without its repetitions: "Ettt|tt|L". Nothing when it is not one.
 class LayoutText {
@@ -105,8 +118,10 @@ void check_group(LaunchArguments& arguments, std::int64_t ranks) {
 void set_stages(LaunchArguments& arguments, std::int64_t ranks) {
   const std::int64_t layers = arguments.integer("--num-layers", arguments.integer("--encoder-num-layers", 0));
   const char* const layout = "--pipeline-model-parallel-layout";
-  if (arguments.has(layout) && arguments.text(layout, "") != "None") {
-    const std::vector<std::int64_t> stages = stages_of(arguments, arguments.text(layout, ""));
+  const LaunchArgument* const written = arguments.find(layout);
+  const std::string letters = written == nullptr ? "None" : in_letters(written->values);
+  if (letters != "None") {
+    const std::vector<std::int64_t> stages = stages_of(arguments, letters);
     const auto count = static_cast<std::int64_t>(stages.size());
     if (count % ranks != 0) arguments.refuse(layout, fmt::format("stages in a multiple of {} ranks", ranks));
     arguments.set("layer_distribution", fmt::format("{}", fmt::join(stages, ",")), layout);
@@ -117,12 +132,15 @@ void set_stages(LaunchArguments& arguments, std::int64_t ranks) {
   const bool embedding = arguments.on("--account-for-embedding-in-pipeline-split");
   const bool loss = arguments.on("--account-for-loss-in-pipeline-split");
   const std::int64_t padded = layers + (embedding ? 1 : 0) + (loss ? 1 : 0);
+  const bool known = layers > 0;  // else those of a model that the user names
   const char* const per_chunk = "--num-layers-per-virtual-pipeline-stage";
   const char* const chunk_count = "--num-virtual-stages-per-pipeline-rank";
   std::int64_t chunks = 1;
   std::string chunks_from;
   if (const std::int64_t each = arguments.integer(per_chunk, 0); each > 0) {
     const bool ends = arguments.has(first) || arguments.has(last);
+    if (!known)
+      arguments.refuse(per_chunk, "--num-virtual-stages-per-pipeline-rank, as the file has no --num-layers");
     if (ends || padded % (ranks * each) != 0)
       arguments.refuse(per_chunk, fmt::format("a divisor of the {} layers of a rank", padded / ranks));
     chunks = padded / (ranks * each);
@@ -138,6 +156,7 @@ void set_stages(LaunchArguments& arguments, std::int64_t ranks) {
   if (ranks == 1) return;
   set_chunks(arguments, chunks, chunks_from);
   if (!embedding && !loss && !arguments.has(first) && !arguments.has(last)) {
+    if (!known) return;
     if (layers % ranks != 0)
       arguments.refuse("--num-layers",
                        fmt::format("a multiple of the {} ranks of --pipeline-model-parallel-size", ranks));
@@ -153,28 +172,30 @@ void set_stages(LaunchArguments& arguments, std::int64_t ranks) {
                            : arguments.has(last) ? last
                            : embedding           ? "--account-for-embedding-in-pipeline-split"
                                                  : "--account-for-loss-in-pipeline-split";
-  std::vector<std::int64_t> stages;
   if (embedding || loss) {
-    if (padded % (ranks * chunks) != 0)
+    if (known && padded % (ranks * chunks) != 0)
       arguments.refuse(from, fmt::format("{} layers in equal parts for {} stages", padded, ranks * chunks));
-    stages.assign(static_cast<std::size_t>(ranks * chunks), padded / (ranks * chunks));
-    if (embedding) --stages.front();
-    if (loss) --stages.back();
-  } else {
-    const std::int64_t front = arguments.integer(first, -1);
-    const std::int64_t back = arguments.integer(last, -1);
-    const std::int64_t between = ranks - (front >= 0 ? 1 : 0) - (back >= 0 ? 1 : 0);
-    const std::int64_t rest = layers - std::max<std::int64_t>(front, 0) - std::max<std::int64_t>(back, 0);
-    if (rest < 0 || (between > 0 ? rest % between != 0 : rest != 0))
-      arguments.refuse(from, fmt::format("the other layers in equal parts for {} ranks", between));
-    for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
-      for (std::int64_t rank = 0; rank < ranks; ++rank) {
-        const bool is_first = rank == 0 && front >= 0;
-        const bool is_last = rank == ranks - 1 && back >= 0;
-        const std::int64_t share = is_first ? front : is_last ? back : rest / between;
-        if (share % chunks != 0) arguments.refuse(from, fmt::format("a multiple of the {} chunks", chunks));
-        stages.push_back(share / chunks);
-      }
+    return arguments.set("layer_distribution",
+                         !loss        ? "embedding"
+                         : !embedding ? "loss"
+                                      : "embedding+loss",
+                         from);
+  }
+  if (!known) arguments.refuse(from, "--num-layers with it, or --pipeline-model-parallel-layout");
+  std::vector<std::int64_t> stages;
+  const std::int64_t front = arguments.integer(first, -1);
+  const std::int64_t back = arguments.integer(last, -1);
+  const std::int64_t between = ranks - (front >= 0 ? 1 : 0) - (back >= 0 ? 1 : 0);
+  const std::int64_t rest = layers - std::max<std::int64_t>(front, 0) - std::max<std::int64_t>(back, 0);
+  if (rest < 0 || (between > 0 ? rest % between != 0 : rest != 0))
+    arguments.refuse(from, fmt::format("the other layers in equal parts for {} ranks", between));
+  for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
+    for (std::int64_t rank = 0; rank < ranks; ++rank) {
+      const bool is_first = rank == 0 && front >= 0;
+      const bool is_last = rank == ranks - 1 && back >= 0;
+      const std::int64_t share = is_first ? front : is_last ? back : rest / between;
+      if (share % chunks != 0) arguments.refuse(from, fmt::format("a multiple of the {} chunks", chunks));
+      stages.push_back(share / chunks);
     }
   }
   arguments.set("layer_distribution", fmt::format("{}", fmt::join(stages, ",")), from);

@@ -73,8 +73,41 @@ void set_precision(LaunchArguments& from, const MegatronDialect& dialect) {
     if (from.has("--fp8-margin")) from.set("fp8_margin", from.text("--fp8-margin", "0"), "--fp8-margin");
     if (from.on("--fp8-param-gather")) from.set("fp8_param_gather", "true", "--fp8-param-gather");
   }
+  if (const char* const reuse = "--reuse-grad-buf-for-mxfp8-param-ag"; from.has(reuse)) {
+    from.without_effect(reuse,
+                        "predicted with it: parameters in MXFP8 are gathered into the gradients' buffer");
+    const bool gathers = from.setting("fp8_recipe", "") == "mxfp8" && from.on("--fp8-param-gather");
+    if (gathers && !from.on(reuse))
+      from.file().notes.push_back(
+          fmt::format("{}: found false, predicted as true: its buffer of 16-bit parameters is left out",
+                      from.origin(reuse)));
+  }
   if (from.has("--fp4-format") && from.text("--fp4-format", "") != "None")
     from.set("fp4_format", from.text("--fp4-format", ""), "--fp4-format");
+}
+
+/// States of Adam in fewer bytes (megatron/core/optimizer/optimizer_config.py). Master weights are kept as
+/// remainders by Transformer Engine, which has them unless an FP8 recipe other than delayed leaves them to
+/// Megatron-Core. Without the switch the types are without effect: Megatron-LM wants fp32.
+void set_lean_states(LaunchArguments& from) {
+  const char* const lean = "--use-precision-aware-optimizer";
+  const char* const master = "--main-params-dtype";
+  const std::pair<const char*, const char*> moments[] = {{"--exp-avg-dtype", "exp_avg_dtype"},
+                                                         {"--exp-avg-sq-dtype", "exp_avg_sq_dtype"}};
+  if (!from.on(lean)) {
+    for (const auto& [flag, key] : moments)
+      if (from.has(flag)) from.without_effect(flag, "--use-precision-aware-optimizer is off");
+    if (from.has(master)) from.without_effect(master, "--use-precision-aware-optimizer is off");
+    return;
+  }
+  for (const auto& [flag, key] : moments)
+    if (from.has(flag)) from.set(key, from.text(flag, "fp32"), flag);
+  if (from.text(master, "fp32") != "fp32")
+    from.not_modelled(master, "master weights in another type than fp32");
+  const std::string recipe =
+      from.setting("fp8_format", "none") == "none" ? "delayed" : from.setting("fp8_recipe", "delayed");
+  if (recipe == "delayed" && from.setting("precision", "") == "bf16")
+    from.set("store_param_remainders", "true", lean);
 }
 
 void set_recomputation(LaunchArguments& from, bool partial) {
@@ -174,6 +207,9 @@ void set_experts(LaunchArguments& from, bool partial) {
   const char* const factor = "--moe-expert-capacity-factor";
   if (from.has(factor) && from.text(factor, "") != "None" && from.number(factor, -1) > 0)
     from.set("moe_expert_capacity_factor", from.text(factor, ""), factor);
+  const char* const rank = "--moe-expert-rank-capacity-factor";
+  if (from.has(rank) && from.text(rank, "") != "None")
+    from.set("moe_expert_rank_capacity_factor", from.text(rank, ""), rank);
   if (from.on("--moe-router-enable-expert-bias") && from.has("--moe-router-bias-update-rate"))
     from.set("moe_router_bias_update_rate", from.text("--moe-router-bias-update-rate", ""),
              "--moe-router-bias-update-rate");
@@ -230,26 +266,68 @@ void set_sizes(LaunchArguments& from, const LauncherFacts& launcher, bool partia
     throw InputError("--micro-batch-size: missing, expected sequences");
 }
 
+constexpr const char* kHybridPattern = "--hybrid-layer-pattern";
+/// Flags of a hybrid's layers, which no rule derives a model from.
+constexpr std::string_view kHybridFlags[] = {kHybridPattern,     "--is-hybrid-model",  "--mamba-num-heads",
+                                             "--mamba-head-dim", "--mamba-num-groups", "--mamba-state-dim"};
+
+/// Flags about the shape of a model that the user may name.
+std::vector<ModelSize> sizes_in(const std::vector<LaunchArgument>& arguments) {
+  std::vector<ModelSize> sizes;
+  for (const LaunchArgument& each : arguments)
+    if (is_model_size(each.name) && each.values.size() == 1 && each.values.front() != "None")
+      sizes.push_back({each.name, each.values.front(), fmt::format("{}: {}", each.place, each.name)});
+  return sizes;
+}
+
+std::string why_no_hybrid(const std::vector<LaunchArgument>& arguments) {
+  const auto found = std::find_if(arguments.begin(), arguments.end(),
+                                  [](const LaunchArgument& each) { return each.name == kHybridPattern; });
+  if (found == arguments.end()) return "";
+  return fmt::format("{}: {}: found without a model, expected one with such layers; give --model",
+                     found->place, kHybridPattern);
+}
+
+/// The model of the flags. False where they leave it to the user.
+bool derive_model(LaunchArguments& from, const MegatronDialect& dialect) {
+  if (dialect.partial && !from.has("--num-layers") && !from.has("--hidden-size")) return false;
+  try {
+    from.derive("model", megatron_model(from, dialect), "flags of the model's shape");
+  } catch (const InputError& missing) {
+    if (!dialect.partial) throw;
+    from.file().no_model = missing.what();
+  }
+  return from.file().no_model.empty();
+}
+
 }  // namespace
 
 LaunchFile megatron_launch(const std::vector<LaunchArgument>& arguments, const LauncherFacts& launcher,
                            const MegatronDialect& dialect) {
   LaunchFile file;
   file.framework = dialect.framework;
-  LaunchArguments from(arguments, argument_table("megatron_flags.txt"), file);
+  std::vector<LaunchArgument> given = arguments;
+  if (dialect.partial) {
+    file.model_sizes = sizes_in(given);
+    file.no_model = why_no_hybrid(given);
+    std::erase_if(given, [&](const LaunchArgument& each) {
+      return !file.no_model.empty() &&
+             std::find(std::begin(kHybridFlags), std::end(kHybridFlags), each.name) != std::end(kHybridFlags);
+    });
+  }
+  LaunchArguments from(given, argument_table("megatron_flags.txt"), file);
   MegatronDialect used = dialect;
-  used.recipe = dialect.partial && !from.has("--num-layers") && !from.has("--hidden-size");
+  used.recipe = !file.no_model.empty() || !derive_model(from, dialect);
   if (used.recipe) {
     file.notes.push_back(fmt::format(
         "the file changes a recipe, which has the model and other values (--model, --seq-length, ...); taken "
         "are bf16, the distributed optimizer and overlap of Megatron-Bridge's recipes for {}",
         dialect.finetunes ? "fine-tuning" : "pre-training"));
-  } else {
-    from.derive("model", megatron_model(from, dialect), "flags of the model's shape");
   }
   set_megatron_sharding(from, used);
   set_sizes(from, launcher, dialect.partial);
   set_precision(from, used);
+  set_lean_states(from);
   set_megatron_layout(from);
   set_context(from);
   set_experts(from, dialect.partial);

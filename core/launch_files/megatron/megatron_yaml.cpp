@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iterator>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -76,6 +77,9 @@ constexpr std::string_view kSectionOrder[] = {
 /// Switches that are on when one of ddp and optimizer has them on.
 constexpr std::string_view kSharedSwitches[] = {"--use-distributed-optimizer", "--overlap-param-gather"};
 
+/// Megatron-Bridge's key, and the configuration's: on where an optimizer has them.
+constexpr const char* kRemainders = "store_param_remainders";
+
 /// Keys of such sections that say something.
 constexpr std::string_view kTellingKeys[] = {"seq_length", "sequence_length", "vocab_size", "tokenizer_type",
                                              "tokenizer_model"};
@@ -119,6 +123,10 @@ class MegatronKeys {
       section_ = section;
       return add_name(path[1], std::move(key));
     }
+    if (path.size() == 3 && leaf == "_target_" && is_type(path[1], key)) {
+      section_ = section;
+      return add_name(path[1], std::move(key));
+    }
     const bool of_layers = path.size() == 3 && path[1] == "transformer_layer_spec";
     if (leaf == "_target_" || leaf == "_name_" || leaf == "_partial_" || leaf == "_call_" ||
         leaf == "_args_" || of_layers) {
@@ -136,6 +144,8 @@ class MegatronKeys {
   }
   const std::vector<LaunchSetting>& adapters() const { return adapters_.settings(); }
   bool finetunes() const { return finetunes_; }
+  /// A line about two lengths of a sequence, of which one counts; empty: there is one.
+  const std::string& lengths() const { return lengths_; }
   /// Keys that only Megatron-Bridge has.
   const std::vector<LaunchArgument>& own_keys() const { return own_keys_; }
 
@@ -147,12 +157,11 @@ class MegatronKeys {
     const LaunchArgument* sequence = nullptr;
     for (const Placed& each : arguments_) {
       if (each.argument.name != "--seq-length") continue;
-      if (sequence != nullptr && sequence->values != each.argument.values)
-        file_.refused.push_back(
-            {"seq_length", sequence->place, "found another one in " + each.argument.place});
+      if (sequence != nullptr && sequence->values != each.argument.values) refuse_lengths(*sequence, each);
       sequence = &each.argument;
     }
-    for (Placed& each : arguments_) arguments.push_back(std::move(each.argument));
+    for (Placed& each : arguments_)
+      if (!is_idle_offload(each.argument)) arguments.push_back(std::move(each.argument));
     return arguments;
   }
 
@@ -161,6 +170,44 @@ class MegatronKeys {
     LaunchArgument argument;
     std::size_t order = 0;
   };
+  bool bridge() const { return file_.framework == "Megatron-Bridge"; }
+
+  /// A dtype that a dump of Megatron-Bridge writes as {_target_: torch.bfloat16}, which becomes "bf16".
+  static bool is_type(const std::string& name, LaunchArgument& key) {
+    constexpr std::pair<std::string_view, const char*> kTypes[] = {
+        {"torch.float32", "fp32"}, {"torch.bfloat16", "bf16"}, {"torch.float16", "fp16"}};
+    if (key.values.size() != 1 || !is_megatron_name(name)) return false;
+    for (const auto& [torch, type] : kTypes) {
+      if (key.values.front() != torch) continue;
+      key.values = {type};
+      return true;
+    }
+    return false;
+  }
+  /// Megatron-Bridge wants equal lengths of model and data; NVIDIA's scripts for its performance recipes give
+  /// the data the model's (scripts/performance/utils/overrides.py).
+  void refuse_lengths(const LaunchArgument& earlier, const Placed& later) {
+    const auto* const model = std::find(std::begin(kSectionOrder), std::end(kSectionOrder), "model");
+    const bool of_model = later.order == 2 * static_cast<std::size_t>(model - std::begin(kSectionOrder)) + 1;
+    if (bridge() && of_model) {
+      lengths_ = fmt::format("{}: seq_length: found {}, taken is the model's, {}", earlier.place,
+                             earlier.values.front(), later.argument.values.front());
+    } else {
+      file_.refused.push_back({"seq_length", earlier.place, "found another one in " + later.argument.place});
+    }
+  }
+  /// Megatron-Bridge offloads where cpu_offloading says so, which is off by default; Megatron-LM where there
+  /// are layers to be offloaded (megatron/core/model_parallel_config.py, megatron/training/arguments.py).
+  bool is_idle_offload(const LaunchArgument& argument) {
+    if (!bridge() || argument.name != "--cpu-offloading-num-layers") return false;
+    const auto found = std::find_if(own_keys_.begin(), own_keys_.end(), [](const LaunchArgument& each) {
+      return each.name == "cpu_offloading" && each.values.size() == 1 &&
+             (each.values.front() == "true" || each.values.front() == "True");
+    });
+    if (found != own_keys_.end()) return false;
+    file_.without_effect.push_back({argument.name, argument.place, "cpu_offloading is off"});
+    return true;
+  }
   void place(LaunchArgument argument) {
     const auto* const section = std::find(std::begin(kSectionOrder), std::end(kSectionOrder), section_);
     std::size_t order = 0;
@@ -261,6 +308,7 @@ class MegatronKeys {
   BridgeAdapters adapters_;
   std::vector<LaunchArgument> own_keys_;
   bool finetunes_ = false;
+  std::string lengths_;
   std::string section_;
 };
 
@@ -299,8 +347,11 @@ std::optional<LaunchFile> megatron_yaml_launch(std::string_view text, const std:
                .finetunes = keys.finetunes()};
   }
   LaunchFile read = megatron_launch(keys.take(), {}, dialect);
+  if (!keys.lengths().empty()) read.notes.push_back(keys.lengths());
   read.settings.insert(read.settings.end(), keys.adapters().begin(), keys.adapters().end());
   const LaunchArguments own(keys.own_keys(), argument_table("bridge_keys.txt"), read);
+  if (own.has(kRemainders) && !own.on(kRemainders))
+    std::erase_if(read.settings, [](const LaunchSetting& each) { return each.key == kRemainders; });
   read.without_effect.insert(read.without_effect.end(), file.without_effect.begin(),
                              file.without_effect.end());
   read.refused.insert(read.refused.end(), file.refused.begin(), file.refused.end());

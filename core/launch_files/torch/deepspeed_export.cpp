@@ -40,6 +40,8 @@ void check_deepspeed(const RunConfig& config) {
     refuse_deepspeed("recompute_num_layers", fmt::format("{}", config.recompute.num_layers), "1");
   if (numerics.activation_func_fp8_input_store)
     refuse_deepspeed("activation_func_fp8_input_store", "true", "false");
+  if (config.optimizer.lean())
+    refuse_deepspeed("exp_avg_dtype", "lean states", "fp32, and no store_param_remainders");
   if (config.offload.on()) refuse_deepspeed("cpu_offloading_num_layers", "layers", "0");
   if (config.model.prediction_modules > 0) refuse_deepspeed("mtp_num_layers", "modules", "0");
 }

@@ -65,6 +65,8 @@ void check_titan(const RunConfig& config) {
     refuse_titan("make_vocab_size_divisible_by", "a padded vocabulary", "1");
   if (numerics.activation_func_fp8_input_store)
     refuse_titan("activation_func_fp8_input_store", "true", "false");
+  if (config.optimizer.lean())
+    refuse_titan("exp_avg_dtype", "lean states", "fp32, and no store_param_remainders");
   if (config.offload.on()) refuse_titan("cpu_offloading_num_layers", "layers", "0");
   if (config.model.prediction_modules > 0) refuse_titan("mtp_num_layers", "modules", "0");
   if (config.mixture.aux_loss_coeff != 0 || config.mixture.capacity_factor != 0)

@@ -101,7 +101,7 @@ TEST(AcceleratorFile, WhatCannotBeIsRefusedWithItsLine) {
       {"unknown at the top", "\"name\"", "\"colour\": 1, \"name\"", "unknown key colour"},
       {"no name", "\"mine\"", "\"\"", "name"},
       {"unknown network", "nvlink5-72-ndr", "nvlink9", "one of infinity-fabric3-ndr"},
-      {"unknown like", "\"network\": \"nvlink5-72-ndr\"", "\"like\": \"h101\"", "one of a100-pcie-80gb"},
+      {"unknown like", "\"network\": \"nvlink5-72-ndr\"", "\"like\": \"h101\"", "one of a10-24gb"},
       {"no memory", "\"memory_bytes\"", "\"reserved_bytes\"",
        "constants.memory_bytes: missing, expected bytes"},
       {"not JSON", "{", "[[", "not valid JSON"},

@@ -13,6 +13,7 @@
 #include "analysis/published/published.hpp"
 #include "bench/plan/schedule_makers.hpp"
 #include "core/base/error.hpp"
+#include "core/config/layer_distribution.hpp"
 
 namespace plumbline::published_dialect_test {
 namespace {
@@ -138,9 +139,10 @@ TEST(PublishedDialect, LayersFollowTheRulesThatSourcesGive) {
   ASSERT_EQ(read.runs.size(), 4u) << read.skipped.front().reason;
   EXPECT_EQ(read.runs[0].config.parallel.pp.virtual_chunks, 3);
   EXPECT_EQ(read.runs[0].config.parallel.pp.schedule, "interleaved");
-  EXPECT_EQ(read.runs[0].config.parallel.pp.layer_distribution,
-            "0,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,0");
-  EXPECT_EQ(read.runs[1].config.parallel.pp.layer_distribution, "2,3,3,3,3,3,3,2");
+  EXPECT_EQ(read.runs[0].config.parallel.pp.layer_distribution, "embedding+loss");
+  EXPECT_EQ(layers_per_stage(read.runs[0].config, 24),
+            (std::vector<int>{0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0}));
+  EXPECT_EQ(layers_per_stage(read.runs[1].config, 8), (std::vector<int>{2, 3, 3, 3, 3, 3, 3, 2}));
   EXPECT_EQ(read.runs[1].config.parallel.pp.schedule, "1f1b");
   // The output layer of 256,000 words counts as 9 layers of 22: (22 + 9) / 4 are 7 or 8, the last has none
   // left.

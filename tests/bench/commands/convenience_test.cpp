@@ -79,7 +79,7 @@ TEST_F(Convenience, ShortNamesOfAcceleratorsResolveWithANote) {
   for (const char* name : {"h1000", "h", "abacus", "h100-sxm-70gb"}) {
     const Said unknown = plumbline(fmt::format("predict llama-3.1-8b --hardware {}", name));
     EXPECT_EQ(unknown.exit_code, 2) << name;
-    EXPECT_THAT(unknown.err, HasSubstr("expected one of a100-pcie-80gb")) << name;
+    EXPECT_THAT(unknown.err, HasSubstr("expected one of a10-24gb, a100-pcie-80gb")) << name;
   }
 }
 

@@ -91,7 +91,7 @@ TEST_F(Predict, TheDeviceDecidesWithTheAllocatorsMargin) {
 TEST_F(Predict, AGuessSaysSoEverywhere) {
   const Said guess = plumbline("predict run.yaml");
   EXPECT_EQ(guess.exit_code, 0) << guess.err;
-  EXPECT_THAT(guess.err, HasSubstr("--hardware: a100"));
+  EXPECT_THAT(guess.err, HasSubstr("--hardware: a10-24gb, a100"));
   EXPECT_EQ(guess.out.find("calibrated, "), std::string::npos) << guess.out;
   EXPECT_THAT(guess.out, HasSubstr("time: guess"));
   for (const char* figure : {"\nstep time ", "\ntokens/s ", "\nMFU "}) {

@@ -46,9 +46,9 @@ INSTANTIATE_TEST_SUITE_P(Models, GoldenStep,
                          testing::Values("qwen2", "llama", "gpt2", "mistral", "qwen2_window", "dropout/qwen2",
                                          "dropout/gpt2"));
 
-// The golden's tokens keep every number away from the rounding boundaries of FP8 (make_fp8.py): last digits of
-// a sum, which differ between processors, change nothing. Elsewhere one number moves the first gradients by up
-// to 0.1.
+// The golden's tokens keep every number away from the rounding boundaries of FP8 (make_fp8.py): last digits
+// of a sum, which differ between processors, change nothing. Elsewhere one number moves the first gradients
+// by up to 0.1.
 TEST(GoldenFp8, LossesAndFirstGradientsEqualPyTorchs) {
   if (world_ranks() > 1)
     GTEST_SKIP() << "scales of a first step depend on the split: fp8_step_test compares splits";

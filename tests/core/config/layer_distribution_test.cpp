@@ -32,7 +32,11 @@ TEST(LayerDistribution, AndSplitVocabularies) {
           {"layer_distribution=2,0,2 pp=3 software=megatron-2022", "found no layer on stage 1 of 3"},
           {"layer_distribution=0,1,1,1,1,0 pp=6 software=megatron-2022", ""},
           {"layer_distribution=0,1,1,1,1,0 pp=6", "expected at most the 4 layers"},
-          {"layer_distribution=fewest", "found \"fewest\", expected even, balanced, or"},
+          {"layer_distribution=embedding+loss pp=2", ""},
+          {"layer_distribution=loss+embedding pp=2",
+           "found \"loss+embedding\", expected even, balanced, emb"},
+          {"layer_distribution=fewest",
+           "found \"fewest\", expected even, balanced, embedding+loss, embedding"},
       },
       "model=" + test::llama());
   RunConfig few;
@@ -63,6 +67,22 @@ TEST(LayerDistribution, EvenBalancedAndGiven) {
   c.parallel.pipeline = 2;
   c.parallel.pp.vocab_parallel = VocabPasses::one_barrier;
   EXPECT_EQ(layers_per_stage(c, 2), (std::vector<int>{6, 6}));
+  c.parallel.pp.layer_distribution = "embedding+loss";
+  EXPECT_EQ(layers_per_stage(c, 7), (std::vector<int>{1, 2, 2, 2, 2, 2, 1}));
+  EXPECT_EQ(layers_per_stage(c, 1), (std::vector<int>{12}));
+  EXPECT_THAT([&] { layers_per_stage(c, 4); },
+              testing::ThrowsMessage<InputError>(
+                  testing::HasSubstr("the 12 layers of gpt2-124m on 4 stages, expected 14 in equal parts")));
+  EXPECT_THAT([&] { layers_per_stage(c, 14); },
+              testing::ThrowsMessage<InputError>(testing::HasSubstr("expected one at least beside")));
+  c.machine.software = "megatron-core";  // a first stage may have the embedding alone
+  EXPECT_EQ(layers_per_stage(c, 14).front(), 0);
+  EXPECT_EQ(ends_without_layers(c), 2);
+  c.parallel.pp.layer_distribution = "loss";
+  EXPECT_EQ(layers_per_stage(c, 13), (std::vector<int>{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0}));
+  c.parallel.pp.layer_distribution = "embedding";
+  EXPECT_EQ(layers_per_stage(c, 13).front(), 0);
+  c.machine.software = "plumbline";
   c.parallel.pp.layer_distribution = "7,5";
   EXPECT_EQ(layers_per_stage(c, 2), (std::vector<int>{7, 5}));
   EXPECT_THAT([&] { layers_per_stage(c, 3); },

@@ -158,7 +158,14 @@ const std::vector<Overrides>& configurations() {
        {"moe_pad_expert_input_to_capacity", "true"},
        {"moe_token_drop_policy", "position"},
        {"overlap_moe_expert_parallel_comm", "true"},
-       {"moe_shared_expert_overlap", "true"}},
+       {"delay_wgrad_compute", "true"},
+       {"moe_shared_expert_overlap", "true"},
+       {"moe_expert_rank_capacity_factor", "1.5"},
+       {"moe_paged_stash", "true"},
+       {"mtp_use_repeated_layer", "true"},
+       {"exp_avg_dtype", "bf16"},
+       {"exp_avg_sq_dtype", "fp8"},
+       {"store_param_remainders", "true"}},
       {{"model", "qwen1.5-moe-a2.7b"}, {"precision", "bf16"}},
   };
   return kAll;

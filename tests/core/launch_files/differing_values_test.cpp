@@ -251,7 +251,13 @@ TEST(DifferingValues, SectionsOfMegatronBridgeCountInTheFrameworksOrder) {
       EXPECT_EQ(settings[each.key].empty(), std::string(each.value).empty()) << text;
     } while (std::next_permutation(sections.begin(), sections.end()));
   }
-  EXPECT_THAT(launch_refusal(train + model + "  vocab_size: 8\ndataset:\n  seq_length: 8192\n", "run.yaml"),
+  // The model's length counts, as in NVIDIA's scripts, with a note; of other sections the file is refused.
+  const LaunchFile lengths =
+      read_launch_file(train + model + "  vocab_size: 8\ndataset:\n  seq_length: 8192\n", "run.yaml").value();
+  EXPECT_THAT(lengths.notes, testing::Contains(HasSubstr("seq_length: found 8192, taken is the model's, ")));
+  EXPECT_THAT(launch_refusal(train + "tokenizer:\n  seq_length: 8\ndataset:\n  seq_length: 8192\nmodel:\n  "
+                                     "tensor_model_parallel_size: 1\n",
+                             "run.yaml"),
               HasSubstr("seq_length: found another one"));
 }
 

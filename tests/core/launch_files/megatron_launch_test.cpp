@@ -82,7 +82,7 @@ TEST(MegatronLaunch, FlagsBecomeKeys) {
        "14,18"},
       {"--pipeline-model-parallel-size 2 --account-for-embedding-in-pipeline-split "
        "--account-for-loss-in-pipeline-split",
-       "layer_distribution", "16,16"},
+       "layer_distribution", "embedding+loss"},
       {"--recompute-activations", "recompute_granularity", "selective"},
       {"--recompute-granularity selective --recompute-modules core_attn mlp", "recompute_modules",
        "core_attn,mlp"},

@@ -20,7 +20,11 @@ TEST(AcceleratorName, IsFoundByModelFormAndMemory) {
       {"NVIDIA A100 80GB PCIe", 81'920, "a100-pcie-80gb"},
       {"Tesla V100-SXM2-16GB", 16'384, "v100-sxm-16gb"},
       {"NVIDIA RTX PRO 6000 Blackwell Server Edition", 97'887, "rtx-pro-6000-96gb"},
-      {"NVIDIA GeForce RTX 4090", 24'564, ""},
+      {"NVIDIA GeForce RTX 4090", 24'564, "rtx-4090-24gb"},
+      {"NVIDIA RTX A6000", 49'140, "rtx-a6000-48gb"},
+      {"NVIDIA L4", 23'034, "l4-24gb"},
+      {"NVIDIA A10", 23'028, "a10-24gb"},
+      {"NVIDIA GeForce RTX 3080", 10'240, ""},
       {"", 0, ""},
   };
   for (const Case& c : kCases) EXPECT_EQ(accelerator_of(c.device, kMiB * c.mib), c.accelerator) << c.device;
