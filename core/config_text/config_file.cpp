@@ -57,7 +57,8 @@ bool is_model_json(const std::string& path, const std::string& text) {
 
 }  // namespace
 
-ConfigFile::ConfigFile(const std::string& source) : name_(printable(source, kLongestPath)) {
+ConfigFile::ConfigFile(const std::string& source, const BesideFile& beside)
+    : name_(printable(source, kLongestPath)) {
   std::error_code ignored;
   if (source.empty()) {
     name_ = "command line";
@@ -66,7 +67,7 @@ ConfigFile::ConfigFile(const std::string& source) : name_(printable(source, kLon
   }
   if (source.starts_with("--")) {
     name_ = "--megatron-args";
-    if (const auto launch = read_launch_file(source, name_)) take(*launch);
+    if (const auto launch = read_launch_file(source, name_, {}, beside)) take(*launch);
     return;
   }
   bool model = names_a_model(source);
@@ -78,7 +79,8 @@ ConfigFile::ConfigFile(const std::string& source) : name_(printable(source, kLon
     }
     const std::string text = read_text_file(source, kMostLaunchBytes);
     model = is_model_json(source, text);
-    if (const auto launch = model ? std::nullopt : read_launch_file(text, name_, files_near(source))) {
+    if (const auto launch =
+            model ? std::nullopt : read_launch_file(text, name_, files_near(source), beside)) {
       take(*launch);
       return;
     }

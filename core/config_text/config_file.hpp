@@ -12,6 +12,7 @@
 #include "core/config/model_config.hpp"
 #include "core/config_text/config_key.hpp"
 #include "core/config_text/overrides.hpp"
+#include "core/launch_files/arguments/beside_file.hpp"
 
 namespace YAML {
 class Node;
@@ -32,7 +33,8 @@ class ConfigFile {
   /// that begins with --); or empty if options give everything. Throws InputError for
   /// anything else, and for a file that is not readable, larger than 1 MiB (but for logs), not YAML, not one
   /// mapping, or nested too deep.
-  explicit ConfigFile(const std::string& source);
+  /// `beside` fills what a launch script leaves to its environment.
+  explicit ConfigFile(const std::string& source, const BesideFile& beside = {});
 
   /// "run.yaml:12" for a node, "qwen2.5-0.5b" for a model that stands for itself.
   std::string origin(const YAML::Node& node) const;

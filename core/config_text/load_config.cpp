@@ -4,10 +4,13 @@
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <limits>
 #include <optional>
+#include <string_view>
 
 #include "core/base/error.hpp"
+#include "core/base/text_input.hpp"
 #include "core/config/model_config.hpp"
 #include "core/config_text/config_file.hpp"
 #include "core/config_text/config_keys.hpp"
@@ -16,6 +19,8 @@
 namespace plumbline {
 
 namespace {
+
+constexpr const char* kVariableCharacters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
 
 void add_note(std::string& notes, const std::string& line) {
   notes += (notes.empty() ? "" : "\nnote: ") + line;
@@ -79,6 +84,42 @@ void leave_out_experts(const ConfigFile& file, const Settings& given, RunConfig&
   }
 }
 
+/// Overrides, and what they are to a launch file: a name that is no key is a variable of a script.
+struct CommandLine {
+  Settings settings;
+  BesideFile beside;
+};
+
+bool has_variable(const std::string& source, const std::string& name) {
+  std::error_code ignored;
+  const bool script = std::filesystem::is_regular_file(source, ignored) &&
+                      std::filesystem::file_size(source, ignored) <= kMostLaunchBytes;
+  if (!script || name.empty() || name.find_first_not_of(kVariableCharacters) != std::string::npos)
+    return false;
+  const std::string text = read_text_file(source, kMostLaunchBytes);
+  const auto in_name = [&](std::size_t at) {
+    return at < text.size() && std::string_view(kVariableCharacters).find(text[at]) != std::string_view::npos;
+  };
+  for (std::size_t at = 0; (at = text.find(name, at)) != std::string::npos; ++at)
+    if ((at == 0 || !in_name(at - 1)) && !in_name(at + name.size())) return true;
+  return false;
+}
+
+CommandLine command_line(const std::string& source, const Overrides& overrides) {
+  CommandLine line;
+  Overrides keys;
+  for (const Override& each : overrides) {
+    if (find_config_key(each.key) == nullptr && has_variable(source, each.key)) {
+      line.beside.variables[each.key] = each.value;
+    } else {
+      keys.push_back(each);
+    }
+  }
+  line.settings = settings_of(keys);
+  for (const auto& [key, value] : line.settings) line.beside.keys[key] = value.text;
+  return line;
+}
+
 /// Keys and values of a source that is one configuration.
 Settings settings_in(const ConfigFile& file) {
   for (const char* name : {"matrix", "include", "exclude", "fit", "published", "hypotheses"}) {
@@ -95,14 +136,15 @@ Settings settings_in(const ConfigFile& file) {
 }  // namespace
 
 void check_readable(const std::string& source, const Overrides& overrides) {
-  settings_in(ConfigFile(source));
-  settings_of(overrides);
+  const CommandLine told = command_line(source, overrides);
+  settings_in(ConfigFile(source, told.beside));
 }
 
 RunConfig load_run_config(const std::string& source, const Overrides& overrides, std::string* note) {
-  const ConfigFile file(source);
+  const CommandLine told = command_line(source, overrides);
+  const ConfigFile file(source, told.beside);
   Settings settings = settings_in(file);
-  const Settings given = settings_of(overrides);
+  const Settings& given = told.settings;
   put_over(settings, given);
   file.check_model(settings);
   std::string contradiction;

@@ -140,7 +140,7 @@ std::optional<LaunchFile> read_long_log(const std::string& path, const std::stri
 }
 
 std::optional<LaunchFile> read_launch_file(std::string_view text, const std::string& name,
-                                           const OtherFile& other) {
+                                           const OtherFile& other, const BesideFile& beside) {
   if (text.find(" ...") != std::string_view::npos) {
     if (auto log = arguments_of_log(text, name)) return megatron_of(std::move(*log), name);
   }
@@ -159,7 +159,8 @@ std::optional<LaunchFile> read_launch_file(std::string_view text, const std::str
   }
   if (!script && !names_a_launch(text)) return std::nullopt;
   refuse_unread_script(text, name);
-  if (auto found = arguments_of_script(text, name, other)) return megatron_of(std::move(*found), name);
+  if (auto found = arguments_of_script(text, name, other, beside))
+    return megatron_of(std::move(*found), name);
   throw InputError(
       fmt::format("{}: found a script without arguments of Megatron-LM such as --num-layers; expected "
                   "them in one command, or in variables; add them, or change to plumbline's keys",

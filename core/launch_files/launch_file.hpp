@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "core/launch_files/arguments/beside_file.hpp"
 #include "core/launch_files/arguments/launch_settings.hpp"
 #include "core/launch_files/arguments/other_file.hpp"
 
@@ -21,8 +22,9 @@ OtherFile files_near(const std::string& path);
 /// Reads `text` if it is a launch file of a known framework, judged by its content; `name` stands for the
 /// file in messages. Nothing is executed. Throws InputError (one line: place, found, expected) when it is one
 /// and cannot be read.
+/// `beside` fills what a script leaves to its environment.
 std::optional<LaunchFile> read_launch_file(std::string_view text, const std::string& name,
-                                           const OtherFile& other = {});
+                                           const OtherFile& other = {}, const BesideFile& beside = {});
 
 /// Reads a log of Megatron-LM that is larger than kMostLaunchBytes, for its arguments; nothing for a smaller
 /// file or none. Throws InputError for any other large file.

@@ -219,8 +219,8 @@ std::optional<std::vector<ShellWord>> words_of_variables(const ShellScript& scri
 }  // namespace
 
 std::optional<FoundArguments> arguments_of_script(std::string_view text, const std::string& name,
-                                                  const OtherFile& other) {
-  ShellScript script = read_shell_script(text, name, other);
+                                                  const OtherFile& other, const BesideFile& beside) {
+  ShellScript script = read_shell_script(text, name, other, beside.variables);
   FoundArguments found;
   std::vector<const ShellCommand*> training;
   const std::size_t least = name == kMegatronArguments ? 1 : 2;  // there are no other commands
@@ -254,12 +254,19 @@ std::optional<FoundArguments> arguments_of_script(std::string_view text, const s
   found.launcher = facts_of(outside, name);
   found.notes.insert(found.notes.end(), script.notes.begin(), script.notes.end());
   found.arguments = flags_of(program, name, found.notes);
-  for (const LaunchArgument& argument : found.arguments) {
+  for (LaunchArgument& argument : found.arguments) {
     const ArgumentRow* const row = argument_table("megatron_flags.txt").find(argument.name);
-    if (argument.known || row == nullptr || row->fate != ArgumentFate::key) continue;
-    throw InputError(fmt::format("{}: {}: found \"{}\", {}; {}", argument.place, argument.name,
-                                 printable(fmt::format("{}", fmt::join(argument.values, " "))),
-                                 argument.unknown_reason, kAdvice));
+    if (argument.known || row == nullptr) continue;
+    const bool sets_a_key = row->fate == ArgumentFate::key || row->fate == ArgumentFate::rule;
+    const auto given = sets_a_key ? beside.keys.find(row->detail) : beside.keys.end();
+    if (given != beside.keys.end()) {
+      argument.values = {given->second};
+      argument.known = true;
+    } else if (row->fate == ArgumentFate::key) {
+      throw InputError(fmt::format("{}: {}: found \"{}\", {}; {} or --{}", argument.place, argument.name,
+                                   printable(fmt::format("{}", fmt::join(argument.values, " "))),
+                                   argument.unknown_reason, kAdvice, dashes(row->detail)));
+    }
   }
   return found;
 }

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/launch_files/arguments/beside_file.hpp"
 #include "core/launch_files/arguments/launch_settings.hpp"
 #include "core/launch_files/arguments/other_file.hpp"
 #include "core/launch_files/megatron/megatron_settings.hpp"
@@ -22,9 +23,10 @@ struct FoundArguments {
 };
 
 /// The arguments of the training command of a script, or of a list of arguments. Nothing when it has none.
-/// `other` finds files that the script sources. Throws InputError when several commands train.
+/// `other` finds files that the script sources. Values that the script leaves open are those of `beside`, by
+/// its variables or by the key that a flag sets. Throws InputError when several commands train.
 std::optional<FoundArguments> arguments_of_script(std::string_view text, const std::string& name,
-                                                  const OtherFile& other = {});
+                                                  const OtherFile& other = {}, const BesideFile& beside = {});
 
 /// The arguments in a log of a run ("  num_layers ........ 32"); nothing when it has none.
 std::optional<FoundArguments> arguments_of_log(std::string_view text, const std::string& name);

@@ -16,7 +16,8 @@ namespace plumbline {
 class ShellRunner {
  public:
   ShellRunner(const std::string& name, const OtherFile& other) : context_{name}, other_(other) {}
-  ShellScript script(std::string_view text);
+  /// `state`: the environment.
+  ShellScript script(std::string_view text, ShellState state);
 
  private:
   using Halt = ShellState::Halt;

@@ -495,12 +495,11 @@ Truth ShellRunner::text(std::string_view text, int line, ShellState& state) {
   return run(*tree, state);
 }
 
-ShellScript ShellRunner::script(std::string_view text) {
+ShellScript ShellRunner::script(std::string_view text, ShellState state) {
   if (text.find_first_of("\x01\x02") != std::string_view::npos)
     throw InputError(fmt::format("{}: found a control character, expected a shell script", context_.name));
   ShellTokens tokens = split_shell(text, context_.name);
   const ShellNodePtr tree = parse_shell(std::move(tokens.tokens), context_.name);
-  ShellState state;
   run(*tree, state);
   if (!at_exit_.empty()) {
     state.halt = Halt::none;
@@ -528,8 +527,11 @@ ShellScript ShellRunner::script(std::string_view text) {
   return std::move(script_);
 }
 
-ShellScript read_shell_script(std::string_view text, const std::string& name, const OtherFile& other) {
-  return ShellRunner(name, other).script(text);
+ShellScript read_shell_script(std::string_view text, const std::string& name, const OtherFile& other,
+                              const std::map<std::string, std::string>& environment) {
+  ShellState state;
+  for (const auto& [variable, value] : environment) state.variables[variable].items = {{value}};
+  return ShellRunner(name, other).script(text, std::move(state));
 }
 
 }  // namespace plumbline

@@ -2,6 +2,7 @@
 // variable that other code may set is unknown from there on.
 #pragma once
 
+#include <map>
 #include <string>
 #include <string_view>
 
@@ -13,6 +14,8 @@ namespace plumbline {
 /// Files that it sources and `other` finds are read in place of that command, with its line. Texts that
 /// another shell runs (sh -c "python train.py --lr 1") become the words of their command. Throws InputError
 /// as parse_shell() does, and for expansions beyond 4 MiB.
-ShellScript read_shell_script(std::string_view text, const std::string& name, const OtherFile& other = {});
+/// `environment`: variables that are set before.
+ShellScript read_shell_script(std::string_view text, const std::string& name, const OtherFile& other = {},
+                              const std::map<std::string, std::string>& environment = {});
 
 }  // namespace plumbline

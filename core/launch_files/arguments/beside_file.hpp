@@ -1,0 +1,14 @@
+// Settings that the command line gives beside a launch file.
+#pragma once
+
+#include <map>
+#include <string>
+
+namespace plumbline {
+
+struct BesideFile {
+  std::map<std::string, std::string> keys;       // a configuration's key by its canonical name → value
+  std::map<std::string, std::string> variables;  // of the shell that would run a script
+};
+
+}  // namespace plumbline
