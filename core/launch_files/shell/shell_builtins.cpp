@@ -209,7 +209,7 @@ Truth ShellRunner::set_options(const Words& words, int line, ShellState& state) 
     if (text.find_first_of("nktP") != std::string::npos || option == "posix" || option == "noexec" ||
         option == "keyword" || option == "onecmd" || !UnknownParts::known(text + option))
       state.doubt = fmt::format("`set {}` in line {}, which changes what commands mean",
-                                printable(text + " " + option), line);
+                                printable(fmt::format("{} {}", text, option)), line);
     if (named) ++i;
   }
   return Truth::yes;

@@ -477,7 +477,7 @@ Truth ShellRunner::test(const ShellNode& node, ShellState& state) {
   const std::string reason = taint(node.line, fmt::format("`[[ {} ]]` is not evaluated", brief(node)));
   if (matches) state.taint("BASH_REMATCH", reason);
   for (const TestWord& word : words)  // numbers may be expressions that set variables
-    if (word.text.find("=") != std::string::npos || word.text.find("++") != std::string::npos ||
+    if (word.text.find('=') != std::string::npos || word.text.find("++") != std::string::npos ||
         word.text.find("--") != std::string::npos) {
       const bool compares = std::ranges::any_of(words, [](const TestWord& each) {
         return each.operation &&
