@@ -64,7 +64,9 @@ TEST_F(Convenience, ShortNamesOfAcceleratorsResolveWithANote) {
   for (const Case& c :
        {Case{"h100", "h100-sxm-80gb"}, Case{"H100", "h100-sxm-80gb"}, Case{"h100-pcie", "h100-pcie-80gb"},
         Case{"h200", "h200-sxm-141gb"}, Case{"a100", "a100-sxm-80gb"}, Case{"a100-40gb", "a100-sxm-40gb"},
-        Case{"b200", "b200-sxm-180gb"}, Case{"gb200", "gb200-nvl72"}, Case{"mi300", "mi300x"}}) {
+        Case{"b200", "b200-sxm-180gb"}, Case{"gb200", "gb200-nvl72"}, Case{"mi300", "mi300x"},
+        Case{"rtx4090", "rtx-4090-24gb"}, Case{"5090", "rtx-5090-32gb"}, Case{"a6000", "rtx-a6000-48gb"},
+        Case{"l4", "l4-24gb"}, Case{"a800", "a800-sxm-80gb"}}) {
     SCOPED_TRACE(c.name);
     const std::string line = fmt::format("llama-3.1-8b --gpus 8 --tp 8 --gbs 8 --hardware {} ", c.name);
     const Said said = plumbline("predict --json " + line);

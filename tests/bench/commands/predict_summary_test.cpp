@@ -52,6 +52,14 @@ TEST_F(PredictSummary, SaysWhatWasPredictedAndTheVerdict) {
        "bf16; FSDP; activation recomputation full (1 layer per unit)\n"
        "step: ",
        "%), largest: ", 0},
+      {"llama-3.1-8b --hardware gb200 --gpus 8 --gbs 8 --seq-length 4096 --precision bf16 --zero-stage 1 "
+       "--fp4-format e2m1 --software megatron-bridge",
+       "llama-3.1-8b, 8.0 B parameters; 8 x gb200-nvl72; software megatron-bridge\n"
+       "TP 1, PP 1, CP 1, EP 1, DP 8\n"
+       "sequence 4096; batch 8 = 8 replicas x 1 micro-batches of 1\n"
+       "bf16 with NVFP4 e2m1; ZeRO 1; activation recomputation none\n"
+       "step: ",
+       " sources)\nfits: ", 0},
       {"llama-3.1-8b --hardware h100-sxm-80gb --gbs 1 --seq-length 4096 --precision bf16",
        "llama-3.1-8b, 8.0 B parameters; 1 x h100-sxm-80gb; software plumbline\n", "\ndoes not fit: ", 3},
       {"llama-3.1-8b --hardware h100-sxm-80gb --gpus 8 --gbs 8 --seq-length 8192 --precision bf16 "
