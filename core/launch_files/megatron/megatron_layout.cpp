@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -23,11 +25,17 @@ constexpr std::pair<std::string_view, char> kLayerNames[] = {
 
 /// A layout in letters, whose stages may be a list of names each: [[embedding, decoder], [decoder, loss]].
 std::string in_letters(const std::vector<std::string>& written) {
-  std::string text = fmt::format("{}", fmt::join(written, "|"));
-  for (const auto& [name, letter] : kLayerNames)
-    for (std::size_t at = 0; (at = text.find(name)) != std::string::npos;)
-      text.replace(at, name.size(), 1, letter);
-  return text;
+  const std::string joined = fmt::format("{}", fmt::join(written, "|"));
+  std::string_view left = joined;
+  std::string letters;
+  while (!left.empty()) {
+    const auto* const name = std::find_if(std::begin(kLayerNames), std::end(kLayerNames),
+                                          [&](const auto& each) { return left.starts_with(each.first); });
+    const bool named = name != std::end(kLayerNames);
+    letters += named ? name->second : left.front();
+    left.remove_prefix(named ? name->first.size() : 1);
+  }
+  return letters;
 }
 
 /// A layout without its repetitions: "Ettt|tt|L". Nothing when it is not one.
