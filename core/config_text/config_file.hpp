@@ -12,15 +12,13 @@
 #include "core/config/model_config.hpp"
 #include "core/config_text/config_key.hpp"
 #include "core/config_text/overrides.hpp"
-#include "core/launch_files/arguments/beside_file.hpp"
+#include "core/launch_files/launch_file.hpp"
 
 namespace YAML {
 class Node;
 }
 
 namespace plumbline {
-
-struct LaunchFile;
 
 /// Canonical key → text as written. An inline mapping (a model) is its JSON text.
 using Settings = std::map<std::string, ConfigText>;
