@@ -44,7 +44,8 @@ void ShellExpansion::set(const std::string& name, ShellWord value) {
     return;
   }
   if (variable.array && !variable.taint.empty()) return;  // its other items stay unknown
-  variable.items.assign(1, std::move(value));
+  variable.items.clear();
+  variable.items.push_back(std::move(value));
   variable.taint.clear();
 }
 

@@ -223,7 +223,7 @@ Truth ShellRunner::simple(const std::vector<ShellToken>& tokens, Words words, in
       words.pop_back();
     }
     for (const ShellWord& word : words)
-      if (word.text.find("++") != std::string::npos || word.text.find("[") != std::string::npos)
+      if (word.text.find("++") != std::string::npos || word.text.find('[') != std::string::npos)
         ShellExpansion(state, context_)
             .taint_names(UnknownParts::without(word.text), taint(line, "`[ ... ]` is not evaluated"));
     return bracket_test(words);

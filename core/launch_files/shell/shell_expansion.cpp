@@ -41,7 +41,7 @@ bool changes(std::string_view name) {
 
 /// Braces that bash would expand: {a,b} or {1..3}.
 bool has_braces(std::string_view text) {
-  int quote = 0;
+  char quote = 0;
   int open = 0;
   bool several = false;
   for (std::size_t i = 0; i < text.size(); ++i) {

@@ -159,7 +159,7 @@ class ShellParser {
   }
 
   ShellNodePtr simple() {
-    const Node made = node(Kind::command);
+    Node made = node(Kind::command);
     while (!done() && here().kind != Token::separator) {
       if (here().kind == Token::redirection) {
         redirection(*made);
@@ -185,7 +185,7 @@ class ShellParser {
   }
 
   Node block(Kind kind) {
-    const Node made = node(kind);
+    Node made = node(kind);
     ++at_;
     made->parts.push_back(commands());
     if (kind == Kind::group) {
@@ -198,7 +198,7 @@ class ShellParser {
   }
 
   Node branch() {
-    const Node made = node(Kind::branch);
+    Node made = node(Kind::branch);
     do {
       ++at_;
       made->parts.push_back(commands());
@@ -211,7 +211,7 @@ class ShellParser {
   }
 
   Node loop() {
-    const Node made = node(Kind::loop);
+    Node made = node(Kind::loop);
     made->text = here().text;
     ++at_;
     made->parts.push_back(commands());
@@ -227,7 +227,7 @@ class ShellParser {
   }
 
   Node each() {
-    const Node made = node(Kind::each);
+    Node made = node(Kind::each);
     made->text = here().text;
     ++at_;
     if (!done() && here().kind == Token::arithmetic) {
@@ -252,7 +252,7 @@ class ShellParser {
   }
 
   Node choice() {
-    const Node made = node(Kind::choice);
+    Node made = node(Kind::choice);
     ++at_;
     if (done() || here().kind != Token::word) refuse("a word");
     made->words.push_back(here());
@@ -282,7 +282,7 @@ class ShellParser {
   }
 
   Node test() {
-    const Node made = node(Kind::test);
+    Node made = node(Kind::test);
     ++at_;
     for (; !done() && !word("]]"); ++at_)
       if (!sign("\n")) made->words.push_back(here());
@@ -291,7 +291,7 @@ class ShellParser {
   }
 
   ShellNodePtr function() {
-    const Node made = node(Kind::function);
+    Node made = node(Kind::function);
     take_word("function");
     if (done() || here().kind != Token::word) refuse("a function's name");
     made->text = here().text;
