@@ -15,6 +15,8 @@ import pathlib
 import subprocess
 import sys
 
+from checked_file import write_or_check
+
 COLUMNS = "origin quantity kind software hardware gpus tokens_per_gpu peak_tflops bits ratio".split()
 HERE = pathlib.Path(__file__).resolve().parent
 FILE = HERE.parent.parent / "analysis" / "published" / "errors.csv"
@@ -58,13 +60,7 @@ def main():
         print(f"skipped: {', '.join(missing)}: not here")
         return 77
     text = errors_text(options.plumbline, options.folders)
-    if not options.check:
-        options.out.write_text(text)
-        return 0
-    if options.out.read_text() == text:
-        return 0
-    print(f"{options.out.name}: out of date; make it with errors.py")
-    return 1
+    return write_or_check(options.out, text, options.check, "errors.py")
 
 
 if __name__ == "__main__":

@@ -16,6 +16,8 @@ import statistics
 import subprocess
 import sys
 
+from checked_file import write_or_check
+
 # Keys that two layouts of one training may differ in; all others are the same in a pair.
 FREE = set("""tensor_model_parallel_size pipeline_model_parallel_size context_parallel_size data_parallel_size
 expert_model_parallel_size expert_tensor_parallel_size virtual_pipeline_chunks layer_distribution
@@ -208,13 +210,7 @@ def main():
         print("a folder is missing")
         return 77 if arguments.check else 1
     text = report(arguments.plumbline, arguments.folders)
-    if not arguments.check:
-        arguments.out.write_text(text)
-        return 0
-    if arguments.out.read_text() == text:
-        return 0
-    print(f"{arguments.out.name} is out of date; run {pathlib.Path(__file__).name} without --check")
-    return 1
+    return write_or_check(arguments.out, text, arguments.check, "groups.py")
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ namespace plumbline {
 std::string trust_text(const RunConfig& config, const HardwareProfile& hardware,
                        const Prediction& prediction);
 
-/// The same as {"memory": "exact" | "estimated", "time": "calibrated" | "estimated", "published":
+/// As JSON: {"memory": "exact" | "estimated", "time": "calibrated" | "estimated", "published":
 /// {"step_s": {"rows", "mape", "interval_rows", "interval_sources", "low", "high"}, "peak_bytes": the same,
 /// "share_beyond_limit"}}, without unknown figures. Eight of ten comparable runs would lie between low and
 /// high (comparable_figures.hpp). Jobs that are likely to meet a slow machine also have "slow_machines"

@@ -15,7 +15,7 @@ OrderedJson kind_json(const RunTraits& traits);
 
 /// Number of each table's rows inside the 80 % intervals of other sources' comparable runs, a line each.
 std::string held_out_text(const std::vector<ComparedTable>& tables);
-/// The same as {"step_s" | "peak_bytes": {"rows", "none", "inside", "tables": [{"name", "rows",
+/// As JSON: {"step_s" | "peak_bytes": {"rows", "none", "inside", "tables": [{"name", "rows",
 /// "none", "inside", "width"}]}}.
 OrderedJson held_out_json(const std::vector<ComparedTable>& tables);
 

@@ -78,7 +78,7 @@ constexpr std::array<std::string_view, 10> kIdleKeys = {"auto_mapping",   "base_
                                                         "inference_mode", "revision",
                                                         "peft_version",   "qalora_group_size",
                                                         "megatron_core",  "layers_pattern"};
-/// Those that are read.
+/// Keys that are read.
 constexpr std::array<std::string_view, 9> kReadKeys = {"peft_type",      "task_type",         "r",
                                                        "lora_alpha",     "use_rslora",        "bias",
                                                        "target_modules", "init_lora_weights", "lora_dropout"};

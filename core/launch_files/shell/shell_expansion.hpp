@@ -17,7 +17,7 @@ struct ShellSubstitution {
   int line = 1;
 };
 
-/// The same for all states of one script.
+/// Shared by all states of one script.
 struct ShellContext {
   std::string name;  // of the script
   UnknownParts unknown{};
@@ -43,7 +43,7 @@ class ShellExpansion {
   std::vector<ShellWord> words(const ShellToken& token);
   /// The same as one word, without splitting: values of assignments.
   ShellWord whole(std::string_view text, int line);
-  /// The same as a pattern, with \ in front of quoted characters.
+  /// As a pattern, with \ in front of quoted characters.
   std::string pattern(std::string_view text, int line);
   /// A text as between double quotes: arithmetic, here-documents.
   std::string quoted(std::string_view text, int line);

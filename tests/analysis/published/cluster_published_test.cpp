@@ -322,7 +322,7 @@ TEST(Published, ChangesAndIntervalsHold) {
       inside += table.inside;
     }
     EXPECT_GE(inside, 0.75 * rows) << quantity;
-    // Of peaks it is too wide: other sources print reserved memory.
+    // For peaks it is too wide: other sources print reserved memory.
     const double most = quantity == std::string("step_s") ? 0.90 : 1;
     EXPECT_LE(inside, most * rows) << quantity;
   }
