@@ -2,12 +2,15 @@
 #include <cuda_runtime_api.h>
 
 #include <optional>
+#include <string>
 
 #include "bench/cuda/cuda_backend.hpp"
 #include "bench/cuda/cuda_device.hpp"
 #include "bench/cuda/device_memory_watch.hpp"
 #include "bench/cuda/tensor_memory.hpp"
+#include "core/backends/nccl/device_variables.hpp"
 #include "core/backends/nccl/nccl_communicator.hpp"
+#include "core/base/standard_streams.hpp"
 #include "kernels/cuda/cuda_operators.hpp"
 
 namespace plumbline {
@@ -26,6 +29,8 @@ generation::GenerationResult generate_on_cuda(const RunConfig& config,
                                               const generation::GenerationRequest& request,
                                               MpiCommunicator& control,
                                               const generation::GenerationProgress& progress) {
+  const std::string queues = use_all_queues();
+  if (control.rank() == 0) say(queues);
   const DevicePlace place(control.rank());
   DeviceMemoryWatch device(place);
   const auto operators = device.open({.deterministic = config.numerics.deterministic_mode});

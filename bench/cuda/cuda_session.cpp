@@ -18,8 +18,10 @@
 #include "bench/measure/machine/gpu_sampler.hpp"
 #include "bench/training/trainer/host_values.hpp"
 #include "core/backends/nccl/channels.hpp"
+#include "core/backends/nccl/device_variables.hpp"
 #include "core/backends/nccl/nccl_communicator.hpp"
 #include "core/base/error.hpp"
+#include "core/base/standard_streams.hpp"
 #include "core/config/context_ring.hpp"
 #include "core/profile/device_timeline.hpp"
 #include "core/profile/nvtx_actions.hpp"
@@ -53,12 +55,6 @@ GemmChoice gemm_choice() {
   if (text == nullptr || std::string_view(text) == "timed") return GemmChoice::timed;
   if (std::string_view(text) == "first") return GemmChoice::first;
   throw InputError(fmt::format("{}: found \"{}\", expected first or timed", kGemmVariable, text));
-}
-
-/// Hardware queues of a process. Every message channel has a stream; streams that share a queue wait for one
-/// another, and a schedule that is right may then hang.
-void use_a_queue_per_stream() {
-  ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
 }
 
 /// Tells the watchdog which action its operations belong to, and how far the device is.
@@ -111,7 +107,8 @@ void become_cuda_program() {}
 
 CudaRun train_on_cuda(const RunConfig& config, const Schedule& schedule, const RunFiles& files,
                       MpiCommunicator& control, const training::StepProgress& progress) {
-  use_a_queue_per_stream();
+  const std::string queues = use_all_queues();
+  if (control.rank() == 0) say(queues);
   const NcclLog log;
   std::optional<CudaTrace> trace;
   if (!files.trace.empty()) trace.emplace(control);

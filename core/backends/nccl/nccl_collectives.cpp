@@ -174,6 +174,7 @@ Seconds NcclCommunicator::take_tensor_time() {
 
 Ticket NcclCommunicator::begin(Follower follower) {
   if (rehearses_) return begin_on_host(std::move(follower));
+  release_sends();  // the device starts the call behind another one, and these would wait for it
   const cudaStream_t lane = lane_of(follower.call.group)->stream.get();
   const cudaStream_t side = side_.run ? side_.stream : compute_;
   const cudaStream_t next = follower.prepare ? side : lane;

@@ -111,6 +111,9 @@ Ticket NcclCommunicator::open(Pending pending) {
 }
 
 void NcclCommunicator::finish(Ticket& ticket) {
+  release([&](const HeldMessage& held) {
+    return held.message.kind == PointToPoint::Kind::send || held.ticket.id == ticket.id;
+  });
   Pending& slot = pending_[ticket];
   if (slot.end) {
     const auto wait = [&] {
@@ -128,6 +131,10 @@ void NcclCommunicator::finish(Ticket& ticket) {
   if (slot.copies) {
     slot.copies->deliver(compute_, [this] { while_device_works(); });
     if (slot.times != nullptr) slot.times->end = now();
+  }
+  if (slot.channel != nullptr) {
+    if (slot.channel->newest.id == ticket.id) slot.channel->newest = {};
+    release([&](const HeldMessage& held) { return held.predecessor.id == ticket.id; });
   }
   close(ticket);
 }

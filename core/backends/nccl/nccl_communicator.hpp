@@ -59,12 +59,14 @@ int nccl_version_number();
 /// sequence. All are created and connected in the constructor, because lazily built ones hang correct
 /// schedules (Megatron-LM pull request 5240).
 ///
-/// A channel has a stream of its own, so a send without a receiver yet holds back neither receives nor other
-/// messages. NCCL has no tags: the n-th send of a channel meets its n-th receive, which channels_of() has
-/// checked. Calls that block (all_reduce, …) go into the compute stream. Started calls go into the stream
-/// of their group, after the work that the compute stream holds at that moment. wait() makes the compute
-/// stream wait; the host never waits. Operators given to start_all_reduce_after() go into the side stream,
-/// behind the call before and that work, and ahead of the all-reduce.
+/// A channel has a stream of its own, so a send without a receiver yet holds back no receive. A message whose
+/// predecessor on its channel has not been waited for is held back (nccl_messages.cpp): behind it in a queue
+/// of the device, which streams share (CUDA_DEVICE_MAX_CONNECTIONS), nothing could start. NCCL has no tags:
+/// the n-th send of a channel meets its n-th receive, which channels_of() has checked. Calls that block
+/// (all_reduce, …) go into the compute stream. Started calls go into the stream of their group, after the
+/// work that the compute stream holds at that moment. wait() makes the compute stream wait; the host never
+/// waits. Operators given to start_all_reduce_after() go into the side stream, behind the call before and
+/// that work, and ahead of the all-reduce.
 ///
 /// Host memory goes over MPI. It is accepted by all_reduce (the gradient norm), awaited all_gather and
 /// awaited all_to_all of equal pieces (rows of experts), send and receive.
@@ -123,15 +125,23 @@ class NcclCommunicator final : public Communicator {
     std::vector<int> members;
     int number = 0;
     bool in_ring = false;  // a layer's attention waits for its messages
+    Ticket newest;         // last message, until it has been waited for
   };
   struct Pending {
     std::shared_ptr<EndEvent> end;
     Ticket control;                      // a message of host memory
     std::shared_ptr<HostCopies> copies;  // of device memory that goes over MPI
+    Lane* channel = nullptr;             // of a message
     bool in_layer = false;               // waiting for it counts as time of a layer's communication
     DeviceLanes* notes = nullptr;        // has its span; null: it has none
     std::size_t span = 0;
     TicketTimes* times = nullptr;  // of a watched call over MPI
+  };
+  /// A message behind an earlier one of its channel.
+  struct HeldMessage {
+    Ticket ticket, predecessor;
+    PointToPoint message;
+    Lane* channel = nullptr;
   };
   struct TimedCollective {
     DeviceEvent begin{cudaEventDefault};
@@ -146,6 +156,10 @@ class NcclCommunicator final : public Communicator {
   void finish(Ticket& ticket) override;
   void copy(const Collective& call) override;
 
+  void post(const Ticket& ticket, const PointToPoint& message, Lane& channel);
+  /// Posts the held messages that fulfil `leaves`, in their order.
+  void release(const std::function<bool(const HeldMessage&)>& leaves);
+  void release_sends();
   /// The same over MPI.
   Ticket begin_on_host(const Collective& call);
   Ticket begin_on_host(const PointToPoint& message);
@@ -211,6 +225,7 @@ class NcclCommunicator final : public Communicator {
   SideStream side_;
   DeviceEvent between_;  // of two streams: work that the later one waits for
   TicketSlots<Pending> pending_;
+  std::vector<HeldMessage> held_;
   std::vector<std::unique_ptr<TimedCollective>> timed_;
   std::size_t timed_in_use_ = 0;
   DeviceLanes watched_notes_;

@@ -1,4 +1,11 @@
-// Messages of the NCCL communicator.
+// Messages of the NCCL communicator, in an order that one queue of the device can follow.
+//
+// The kernel of a second message cannot start before the first of its channel has been received. Work that
+// is requested after it and shares its queue would not start either. If both ends send twice before they
+// receive (DualPipe, interleaved on two ranks), neither gets to its receive. So a message leaves when its
+// predecessor has been waited for. Earlier, a send leaves together with the next receive (as grouped sends
+// and receives of NCCL do), before a wait and before a call that follows another by itself; a receive before
+// its own wait.
 #include <fmt/format.h>
 
 #include <utility>
@@ -26,16 +33,46 @@ Ticket NcclCommunicator::begin(const PointToPoint& message) {
                     "communicator for them",
                     sends ? "send" : "receive", ends.first, ends.second));
   }
+  Lane& channel = *found->second;
+  const Ticket ticket = open({});
+  pending_[ticket].channel = &channel;
+  const Ticket predecessor = std::exchange(channel.newest, ticket);
+  if (predecessor) {
+    held_.push_back({ticket, predecessor, message, &channel});
+    return ticket;
+  }
+  post(ticket, message, channel);
+  if (!sends) release_sends();
+  return ticket;
+}
+
+void NcclCommunicator::post(const Ticket& ticket, const PointToPoint& message, Lane& channel) {
+  const bool sends = message.kind == PointToPoint::Kind::send;
+  const Matrix& buffer = message.buffer;
   const int other = sends ? 1 : 0;
   const auto call = [&buffer, sends, other](ncclComm_t comm, cudaStream_t stream) {
     return sends ? ncclSend(buffer.data, count_of(buffer), nccl_type(buffer.dtype), other, comm, stream)
                  : ncclRecv(buffer.data, count_of(buffer), nccl_type(buffer.dtype), other, comm, stream);
   };
-  const bool comes_round = !sends && found->second->in_ring;
-  const Ticket ticket = begin_in_lane(*found->second, sends ? "ncclSend" : "ncclRecv", call,
-                                      comes_round ? LaneGroup(Group::context) : std::nullopt);
-  pending_[ticket].in_layer = found->second->in_ring;
-  return ticket;
+  const bool comes_round = !sends && channel.in_ring;
+  order(compute_, channel.stream.get());
+  Pending pending = enqueue(channel, channel.stream.get(), sends ? "ncclSend" : "ncclRecv", call,
+                            comes_round ? LaneGroup(Group::context) : std::nullopt);
+  pending.in_layer = channel.in_ring;
+  pending.channel = &channel;
+  pending_[ticket] = std::move(pending);
+}
+
+void NcclCommunicator::release(const std::function<bool(const HeldMessage&)>& leaves) {
+  std::erase_if(held_, [&](const HeldMessage& held) {
+    if (!leaves(held)) return false;
+    post(held.ticket, held.message, *held.channel);
+    return true;
+  });
+}
+
+void NcclCommunicator::release_sends() {
+  release([](const HeldMessage& held) { return held.message.kind == PointToPoint::Kind::send; });
 }
 
 }  // namespace plumbline

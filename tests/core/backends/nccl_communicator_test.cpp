@@ -185,11 +185,15 @@ TEST(NcclCommunicator, MessagesHaveStreamsOfHighPriorityAndABudgetOfMultiprocess
   MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/// NCCL would start no receive before the second send, because the environment asks for launches in the order
-/// of the calls.
-TEST(NcclCommunicator, ASendBehindAnotherHoldsUpNothingElse) {
+/// No receive would start before the second send, because all streams share a queue or the environment asks
+/// for launches in the order of the calls.
+class OrderOfCalls : public testing::TestWithParam<bool> {};
+INSTANTIATE_TEST_SUITE_P(OneQueue, OrderOfCalls, testing::Bool());
+
+TEST_P(OrderOfCalls, ASendBehindAnotherHoldsUpNothingElse) {
   if (world() < 2) GTEST_SKIP() << "needs two ranks";
   ASSERT_EQ(::setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 1), 0);
+  const OneQueue queue(GetParam());
   Rank rank(two_by(1, world()), Seconds{20});
   const int me = rank.nccl.rank();
   const int next = rank.neighbour();

@@ -14,6 +14,15 @@ namespace {
 
 using Kind = OrderedCall::Kind;
 
+std::string lane_of(std::size_t rank, const OrderedCall& call) {
+  if (call.kind == Kind::collective)
+    return fmt::format("{} {}{}", fmt::join(call.peers, " "), call.own_order, call.on_host ? " host" : "");
+  const auto own = static_cast<int>(rank);
+  const bool sends = call.kind == Kind::send;
+  return fmt::format("{} to {}{}", sends ? own : call.peers.front(), sends ? call.peers.front() : own,
+                     call.on_host ? fmt::format(" host, tag {}", call.tag) : "");
+}
+
 /// A call that meets its counterparts on other ranks.
 struct Met {
   const OrderedCall* first = nullptr;
@@ -61,15 +70,6 @@ class Devices {
   }
 
  private:
-  static std::string lane_of(std::size_t rank, const OrderedCall& call) {
-    if (call.kind == Kind::collective)
-      return fmt::format("{} {}{}", fmt::join(call.peers, " "), call.own_order, call.on_host ? " host" : "");
-    const auto own = static_cast<int>(rank);
-    const bool sends = call.kind == Kind::send;
-    return fmt::format("{} to {}{}", sends ? own : call.peers.front(), sends ? call.peers.front() : own,
-                       call.on_host ? fmt::format(" host, tag {}", call.tag) : "");
-  }
-
   bool is_done(const Device& device, std::int64_t ticket) const {
     const auto found = device.kernels.find(ticket);
     return found != device.kernels.end() && found->second.met->done();
@@ -153,6 +153,51 @@ class Devices {
 };
 
 }  // namespace
+
+std::set<std::string> lanes_of(std::size_t rank, const RankCalls& calls) {
+  std::set<std::string> lanes;
+  for (const OrderedCall& call : calls) {
+    if (call.kind != Kind::wait && !call.on_host) lanes.insert(lane_of(rank, call));
+  }
+  return lanes;
+}
+
+RankCalls held_back(const RankCalls& calls) {
+  struct Held {
+    OrderedCall call;
+    std::int64_t predecessor;
+  };
+  RankCalls passed;
+  std::vector<Held> held;
+  std::map<std::pair<int, Kind>, std::int64_t> newest;  // of a channel, by ticket; 0: it has been waited for
+  const auto pass = [&](const auto& leaves) {
+    std::erase_if(held, [&](const Held& one) {
+      if (!leaves(one)) return false;
+      passed.push_back(one.call);
+      return true;
+    });
+  };
+  const auto sends = [](const Held& one) { return one.call.kind == Kind::send; };
+  for (const OrderedCall& call : calls) {
+    if (!call.on_host && (call.kind == Kind::send || call.kind == Kind::receive)) {
+      const std::int64_t predecessor = std::exchange(newest[{call.peers.front(), call.kind}], call.ticket);
+      if (predecessor != 0) {
+        held.push_back({call, predecessor});
+        continue;
+      }
+    }
+    const bool waits = call.kind == Kind::wait;
+    if (waits || call.after != 0)
+      pass([&](const Held& one) { return sends(one) || (waits && one.call.ticket == call.ticket); });
+    passed.push_back(call);
+    if (!call.on_host && call.kind == Kind::receive) pass(sends);
+    if (!waits) continue;
+    for (auto& [channel, ticket] : newest) ticket = ticket == call.ticket ? 0 : ticket;
+    pass([&](const Held& one) { return one.predecessor == call.ticket; });
+  }
+  pass([](const Held&) { return true; });
+  return passed;
+}
 
 std::string find_hang_on_device(const std::vector<RankCalls>& ranks, Launches launches) {
   return Devices(ranks, launches).find();

@@ -64,11 +64,13 @@ bool on_device(const void* data) {
   return found.type == cudaMemoryTypeDevice;
 }
 
-/// With NCCL_LAUNCH_ORDER_IMPLICIT a kernel waits for the start of the one launched before it.
+/// In one queue of the device, or with NCCL_LAUNCH_ORDER_IMPLICIT, a kernel waits for the start of the one
+/// launched before it.
 std::function<void()> in_launch_order(std::function<void()> work) {
   static std::shared_ptr<Place> last;
   const char* ordered = std::getenv("NCCL_LAUNCH_ORDER_IMPLICIT");
-  if (ordered == nullptr || std::strcmp(ordered, "1") != 0) return work;
+  const bool implicit = ordered != nullptr && std::strcmp(ordered, "1") == 0;
+  if (!implicit && !plumbline::fake::one_queue()) return work;
   const auto before = std::exchange(last, std::make_shared<Place>());
   return [before, started = last, work = std::move(work)] {
     if (before) before->wait();
@@ -165,6 +167,11 @@ const std::byte* bytes(const void* data) {
 std::map<std::string, int>& plumbline::fake::most_blocks() {
   static std::map<std::string, int> most;
   return most;
+}
+
+bool& plumbline::fake::one_queue() {
+  static bool one = false;
+  return one;
 }
 
 std::map<std::string, int>& plumbline::fake::calls_made() {

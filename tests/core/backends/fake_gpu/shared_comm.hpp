@@ -20,6 +20,15 @@ std::map<std::string, int>& most_blocks();
 /// Calls that this process has put into streams: "ncclSend" and so on.
 std::map<std::string, int>& calls_made();
 
+/// True: all streams of this process share one queue of the device.
+bool& one_queue();
+struct OneQueue {
+  explicit OneQueue(bool one) { one_queue() = one; }
+  ~OneQueue() { one_queue() = false; }
+  OneQueue(const OneQueue&) = delete;
+  OneQueue& operator=(const OneQueue&) = delete;
+};
+
 /// Registration of memory by this process's NCCL, with its counters.
 struct Registration {
   int version = 22809;
