@@ -25,6 +25,8 @@ RunConfig with_choices(RunConfig config) {
   ParallelConfig& parallel = config.parallel;
   parallel.dp.overlap_grad_reduce = shape.overlap.grad_reduce;
   parallel.dp.overlap_param_gather = shape.overlap.param_gather;
+  if (config.model.mixture && parallel.ep.token_dispatcher == TokenDispatcher::automatic)
+    parallel.ep.token_dispatcher = shape.expert.dispatcher;
   if (software.communication.sharded) parallel.dp.zero_stage = 3;
   const bool bf16 = config.numerics.precision == DType::bf16;
   if (!software.own_step && software.memory.gradient_bytes_in(bf16) <= 2)

@@ -120,7 +120,9 @@ std::string to_megatron_bridge(const RunConfig& config, const ExportNodes& nodes
   RunConfig flags = config;  // without keys that are no flags of Megatron-LM
   flags.numerics.activation_func_fp8_input_store = flags.numerics.fp8.transposes_again =
       flags.numerics.fp8_dot_product_attention = false;
-  for (const std::string& line : megatron_flag_lines(flags)) {
+  const bool whole_masters = config.optimizer.lean() && !config.optimizer.store_param_remainders;
+  if (whole_masters) flags.optimizer.store_param_remainders = keeps_remainders(config.numerics);
+  for (const std::string& line : megatron_flag_lines(flags, kBridgeKeysName)) {
     std::istringstream words(line);
     std::string flag;
     std::vector<std::string> values;
@@ -145,6 +147,8 @@ std::string to_megatron_bridge(const RunConfig& config, const ExportNodes& nodes
   if (config.numerics.activation_func_fp8_input_store)
     sections["model"] += "  activation_func_fp8_input_store: true\n";
   if (config.numerics.fp8_dot_product_attention) sections["model"] += "  fp8_dot_product_attention: true\n";
+  if (config.offload.on()) sections["model"] += "  cpu_offloading: true\n";
+  if (whole_masters) sections["optimizer"] += "  store_param_remainders: false\n";
   if (config.numerics.fp8.transposes_again)
     sections["model"] += "  disable_parameter_transpose_cache: true\n";
   std::string text = fmt::format("# Overrides for a recipe of Megatron-Bridge on {} nodes of {} GPUs\n",

@@ -15,25 +15,26 @@
 namespace plumbline {
 namespace {
 
-constexpr const char* kMegatronFlags = "Megatron-LM's flags";
-
-void check_megatron(const RunConfig& config) {
-  check_exportable(kMegatronFlags, config);
+void check_megatron(const RunConfig& config, const std::string& flags) {
+  check_exportable(flags, config);
   const ParallelConfig& parallel = config.parallel;
   if (parallel.pp.schedule != "1f1b" && parallel.pp.schedule != "interleaved")
-    refuse_export(kMegatronFlags, "pipeline_schedule", parallel.pp.schedule, "1f1b or interleaved");
+    refuse_export(flags, "pipeline_schedule", parallel.pp.schedule, "1f1b or interleaved");
+  // Megatron-Core's schedule without chunks has no such receives.
+  if (parallel.pipeline > 1 && parallel.pp.schedule == "1f1b" && parallel.pp.overlap_p2p_comm.value_or(false))
+    refuse_export(flags, "overlap_p2p_comm", "true with 1f1b", "false, or pipeline_schedule: interleaved");
   if (config.numerics.activation_func_fp8_input_store)
-    refuse_export(kMegatronFlags, "activation_func_fp8_input_store", "true", "false, or megatron-bridge");
+    refuse_export(flags, "activation_func_fp8_input_store", "true", "false, or megatron-bridge");
   if (config.numerics.fp8.transposes_again)
-    refuse_export(kMegatronFlags, "disable_parameter_transpose_cache", "true", "false, or megatron-bridge");
+    refuse_export(flags, "disable_parameter_transpose_cache", "true", "false, or megatron-bridge");
   if (config.numerics.fp8_dot_product_attention)
-    refuse_export(kMegatronFlags, "fp8_dot_product_attention", "true", "false, or megatron-bridge");
-  if (config.prediction.keep_in_bf16) refuse_export(kMegatronFlags, "keep_mtp_spec_in_bf16", "true", "false");
+    refuse_export(flags, "fp8_dot_product_attention", "true", "false, or megatron-bridge");
+  if (config.prediction.keep_in_bf16) refuse_export(flags, "keep_mtp_spec_in_bf16", "true", "false");
   if (config.recompute.partial() && config.recompute.method != RecomputeMethod::block)
-    refuse_export(kMegatronFlags, "recompute_method", "interval", "uniform or block");
-  if (parallel.dp.zero_stage == 2) refuse_export(kMegatronFlags, "zero_stage", "2", "0, 1 or 3");
+    refuse_export(flags, "recompute_method", "interval", "uniform or block");
+  if (parallel.dp.zero_stage == 2) refuse_export(flags, "zero_stage", "2", "0, 1 or 3");
   if (parallel.dp.hpz_partition_size != 1)
-    refuse_export(kMegatronFlags, "zero_hpz_partition_size", "a partition", "1");
+    refuse_export(flags, "zero_hpz_partition_size", "a partition", "1");
 }
 
 /// Flags in the order in which they are printed.
@@ -153,15 +154,12 @@ void add_numerics(const RunConfig& config, FlagList& flags) {
   flags.flag_if(numerics.deterministic_mode, "--deterministic-mode");
 }
 
-void add_lean_states(const RunConfig& config, FlagList& flags) {
+void add_lean_states(const RunConfig& config, const std::string& of, FlagList& flags) {
   const OptimizerConfig& optimizer = config.optimizer;
-  const Fp8Config& fp8 = config.numerics.fp8;
   if (!optimizer.lean()) return;
-  const bool remainders =
-      config.numerics.precision == DType::bf16 && (!fp8.on() || fp8.recipe == Fp8Recipe::delayed);
+  const bool remainders = keeps_remainders(config.numerics);
   if (optimizer.store_param_remainders != remainders)
-    refuse_export(kMegatronFlags, "store_param_remainders",
-                  optimizer.store_param_remainders ? "true" : "false",
+    refuse_export(of, "store_param_remainders", optimizer.store_param_remainders ? "true" : "false",
                   fmt::format("{} with these types", remainders));
   flags.flag("--use-precision-aware-optimizer");
   flags.value("--exp-avg-dtype", moment_dtype_name(optimizer.exp_avg_dtype));
@@ -217,10 +215,15 @@ void add_experts(const RunConfig& config, FlagList& flags) {
 
 }  // namespace
 
-std::vector<std::string> megatron_flag_lines(const RunConfig& config) {
-  check_megatron(config);
+bool keeps_remainders(const NumericsConfig& numerics) {
+  return numerics.precision == DType::bf16 &&
+         (!numerics.fp8.on() || numerics.fp8.recipe == Fp8Recipe::delayed);
+}
+
+std::vector<std::string> megatron_flag_lines(const RunConfig& config, const std::string& of) {
+  check_megatron(config, of);
   FlagList flags;
-  for (std::string& flag : megatron_model_flags(config.model)) flags.flag(std::move(flag));
+  for (std::string& flag : megatron_model_flags(config.model, of)) flags.flag(std::move(flag));
   if (config.model.prediction_modules > 0) {
     flags.value("--mtp-num-layers", config.model.prediction_modules);
     flags.value("--mtp-loss-scaling-factor", config.prediction.loss_scaling_factor);
@@ -235,12 +238,12 @@ std::vector<std::string> megatron_flag_lines(const RunConfig& config) {
   flags.value("--lr", config.optimizer.learning_rate);
   flags.value("--weight-decay", config.optimizer.weight_decay);
   flags.value("--clip-grad", config.optimizer.clip_grad);
-  add_lean_states(config, flags);
+  add_lean_states(config, of, flags);
   return flags.take();
 }
 
 std::string to_megatron_lm(const RunConfig& config, const ExportNodes& nodes) {
-  const std::vector<std::string> flags = megatron_flag_lines(config);
+  const std::vector<std::string> flags = megatron_flag_lines(config, "Megatron-LM's flags");
   std::string text =
       fmt::format("torchrun --nnodes {} --nproc-per-node {} pretrain_gpt.py", nodes.nodes, nodes.gpus);
   for (const std::string& flag : flags) text += " \\\n    " + flag;

@@ -71,7 +71,9 @@ void set_megatron_sharding(LaunchArguments& from, const MegatronDialect& dialect
       from.not_modelled(strategy, fmt::format("{}; expected optim_grads_params", name));
     from.set("zero_stage", "3", from.has(strategy) ? strategy : flag);
     from.set("software", software, flag);
-    if (gathers) from.set("overlap_param_gather", "true", gather);
+    // FSDP2 gathers ahead by itself.
+    const bool own = flag != std::string_view("--use-torch-fsdp2");
+    if (own || gathers) from.set("overlap_param_gather", gathers ? "true" : "false", gather);
     return;
   }
   from.derive("software", software, fmt::format("a launch file of {}", dialect.framework));

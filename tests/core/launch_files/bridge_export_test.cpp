@@ -7,52 +7,22 @@
 #include <set>
 #include <sstream>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "core/base/error.hpp"
 #include "core/config_text/load_config.hpp"
 #include "core/launch_files/launch_export.hpp"
 #include "core/launch_files/launch_file.hpp"
+#include "tests/core/launch_files/bridge_fields.hpp"
 
 namespace plumbline::bridge_export_test {
 namespace {
-
-using SectionKey = std::pair<std::string, std::string>;
 
 std::string source_text(const std::string& path) {
   std::ifstream in(std::string(PLUMBLINE_SOURCE_DIR) + "/" + path);
   std::ostringstream text;
   text << in.rdbuf();
   return text.str();
-}
-
-/// Sections and keys of tests/launch_files/bridge_fields.txt.
-std::set<SectionKey> known_keys() {
-  std::set<SectionKey> known;
-  std::istringstream lines(source_text("tests/launch_files/bridge_fields.txt"));
-  for (std::string line; std::getline(lines, line);) {
-    const std::size_t space = line.find(' ');
-    if (!line.starts_with('#')) known.insert({line.substr(0, space), line.substr(space + 1)});
-  }
-  return known;
-}
-
-/// Sections and keys of an exported file; deeper lines are parts of a value.
-std::set<SectionKey> written_keys(const std::string& text) {
-  std::set<SectionKey> written;
-  std::string section;
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
-    const std::size_t colon = line.find(':');
-    if (line.starts_with('#')) continue;
-    if (!line.starts_with(' ')) {
-      section = line.substr(0, colon);
-    } else if (!line.starts_with("   ")) {
-      written.insert({section, line.substr(2, colon - 2)});
-    }
-  }
-  return written;
 }
 
 void add_flags(const std::string& text, std::set<std::string>& flags) {
@@ -172,12 +142,12 @@ const std::vector<Overrides>& configurations() {
 }
 
 TEST(BridgeExport, WritesKeysThatBridgeHas) {
-  const std::set<SectionKey> known = known_keys();
+  const std::set<test::SectionKey> known = test::bridge_fields(PLUMBLINE_SOURCE_DIR);
   ASSERT_GT(known.size(), 500U);
   std::set<std::string> flags;
   for (const Overrides& settings : configurations()) {
     RunConfig config = load_run_config("", settings);
-    for (const auto& [section, key] : written_keys(export_launch(config, "megatron-bridge")))
+    for (const auto& [section, key] : test::written_keys(export_launch(config, "megatron-bridge")))
       EXPECT_TRUE(known.contains({section, key})) << section << "." << key;
     config.numerics.activation_func_fp8_input_store = config.numerics.fp8.transposes_again =
         config.numerics.fp8_dot_product_attention = false;

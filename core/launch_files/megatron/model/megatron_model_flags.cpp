@@ -93,7 +93,7 @@ void add_latent(const LatentAttention& latent, std::vector<std::string>& flags) 
 
 }  // namespace
 
-std::vector<std::string> megatron_model_flags(const ModelConfig& model) {
+std::vector<std::string> megatron_model_flags(const ModelConfig& model, const std::string& of) {
   const bool known =
       std::find(std::begin(kExported), std::end(kExported), model.architecture) != std::end(kExported);
   const RopeScaling& scaling = model.rotary.scaling;
@@ -103,12 +103,13 @@ std::vector<std::string> megatron_model_flags(const ModelConfig& model) {
                                scaling.original_max_positions == 8192));
   if (!known || model.window.size > 0 || !plain_scaling) {
     throw InputError(
-        fmt::format("model: found layers of {}{}, which Megatron-LM's flags do not say; expected those of "
-                    "a family such as gpt2, llama or qwen3",
+        fmt::format("model: found layers of {}{}, which {} do not say; expected those of a family such "
+                    "as gpt2, llama or qwen3",
                     model.architecture,
                     model.window.size > 0 ? " with sliding windows"
                     : plain_scaling       ? ""
-                                          : " with its rope_scaling"));
+                                          : " with its rope_scaling",
+                    of));
   }
   std::vector<std::string> flags;
   add_layers(model, flags);

@@ -8,7 +8,7 @@
 
 namespace plumbline {
 
-/// One flag with its value an entry. Throws InputError for layers that the flags do not say.
-std::vector<std::string> megatron_model_flags(const ModelConfig& model);
+/// One flag with its value an entry. Throws InputError for layers that `of`, the flags, do not say.
+std::vector<std::string> megatron_model_flags(const ModelConfig& model, const std::string& of);
 
 }  // namespace plumbline
