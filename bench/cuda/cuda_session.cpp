@@ -17,6 +17,7 @@
 #include "bench/cuda/tensor_memory.hpp"
 #include "bench/measure/machine/gpu_sampler.hpp"
 #include "bench/training/trainer/host_values.hpp"
+#include "bench/training/trainer/rehearsal.hpp"
 #include "core/backends/nccl/channels.hpp"
 #include "core/backends/nccl/device_variables.hpp"
 #include "core/backends/nccl/nccl_communicator.hpp"
@@ -150,10 +151,17 @@ CudaRun train_on_cuda(const RunConfig& config, const Schedule& schedule, const R
   if (trace) observers.add(&*trace);
   observers.add(&ranges);
   observers.add(&timeline);  // innermost: its times are in the events before the trace keeps them
-  TensorMemory memory(*operators, communicator, config.machine.nccl_ub);
-  memory_watch.tensors([&] { return memory.use(); });
   std::unique_ptr<HostLane> host;
   if (config.offload.on()) host = cuda_host_lane(options.compute, lanes);
+  StepObservers rehearsing;
+  rehearsing.add(&note);
+  rehearsing.add(&timeline);  // forgets what it has noted when the step ends
+  communicator.rehearse(true);
+  training::rehearse(config, schedule, *operators, communicator, control, device_memory(*operators),
+                     &rehearsing, host.get());
+  communicator.rehearse(false);
+  TensorMemory memory(*operators, communicator, config.machine.nccl_ub);
+  memory_watch.tensors([&] { return memory.use(); });
   CudaRun run;
   run.training = training::train(config, schedule, *operators, communicator, control, memory.take(), progress,
                                  &observers, files.checkpoints, {}, host.get());

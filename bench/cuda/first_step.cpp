@@ -9,7 +9,6 @@ namespace plumbline {
 
 void FirstStep::step_begins(int index) {
   index_ = index;
-  communicator_.rehearse(index == 0);
   if (index >= warmup_steps_) sampler_.start();
 }
 

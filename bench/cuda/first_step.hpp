@@ -1,4 +1,4 @@
-// Purpose of a first step: kernels are loaded and algorithms chosen, at the real shapes.
+// Notes after the first step; the state of the GPU in timed ones.
 #pragma once
 
 #include "bench/measure/machine/gpu_sampler.hpp"
@@ -8,9 +8,8 @@
 
 namespace plumbline {
 
-/// Makes the first step a rehearsal of the communicator (NcclCommunicator::rehearse). Afterwards reports,
-/// once per rank with tensor and data coordinate 0, the calls that the wanted library did not compute. From
-/// the first timed step on the GPU's state is sampled while steps run.
+/// After the first step reports, once per rank with tensor and data coordinate 0, the calls that the wanted
+/// library did not compute. From the first timed step on the GPU's state is sampled while steps run.
 class FirstStep final : public StepObserver {
  public:
   /// All must outlive it.

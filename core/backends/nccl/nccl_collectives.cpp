@@ -102,7 +102,7 @@ Ticket NcclCommunicator::begin(const Collective& call) {
     on_host(call.group, "collective of host memory", [&] { control_.run(call); });
     return {};
   }
-  if (rehearses_ && !call.awaited) return begin_on_host(call);
+  if (rehearses_ && !call.awaited) return rehearse(call);
   Lane& lane = *lane_of(call.group);
   const int root = call.root >= 0 ? place_in(call.group, call.root) : 0;
   const Call enqueued = [&call, root](ncclComm_t comm, cudaStream_t stream) {
@@ -173,7 +173,7 @@ Seconds NcclCommunicator::take_tensor_time() {
 }
 
 Ticket NcclCommunicator::begin(Follower follower) {
-  if (rehearses_) return begin_on_host(std::move(follower));
+  if (rehearses_) return rehearse(std::move(follower));
   release_sends();  // the device starts the call behind another one, and these would wait for it
   const cudaStream_t lane = lane_of(follower.call.group)->stream.get();
   const cudaStream_t side = side_.run ? side_.stream : compute_;

@@ -18,8 +18,8 @@
 #include "core/backends/nccl/channels.hpp"
 #include "core/backends/nccl/device_events.hpp"
 #include "core/backends/nccl/device_lanes.hpp"
-#include "core/backends/nccl/host_copies.hpp"
 #include "core/backends/nccl/nonblocking_comm.hpp"
+#include "core/backends/nccl/stand_ins.hpp"
 #include "core/backends/nccl/watchdog.hpp"
 #include "core/run/communicator.hpp"
 #include "core/run/ticket_slots.hpp"
@@ -71,10 +71,10 @@ int nccl_version_number();
 /// Host memory goes over MPI. It is accepted by all_reduce (the gradient norm), awaited all_gather and
 /// awaited all_to_all of equal pieces (rows of experts), send and receive.
 ///
-/// In a rehearsal (rehearse()) device memory is copied and goes over MPI too, except for awaited collectives.
-/// A kernel that is loaded at its first launch may make the host wait for all work on the device. That work
-/// must not wait for another rank that is behind this one. NCCL loads its own kernels when a communicator is
-/// made.
+/// In a rehearsal (rehearse()) device memory goes nowhere, except for awaited collectives: results are
+/// stand-ins. A kernel that is loaded at its first launch may make the host wait for all work on the device.
+/// That work must not wait for another rank that is behind this one. NCCL loads its own kernels when a
+/// communicator is made.
 ///
 /// now() is the host's clock: the device may be behind it.
 class NcclCommunicator final : public Communicator {
@@ -106,7 +106,7 @@ class NcclCommunicator final : public Communicator {
   int communicators() const { return static_cast<int>(lanes_.size()); }
   /// From now on no call that needs another rank is left waiting on the device, or again as always. The same
   /// on all ranks, when nothing is in progress.
-  void rehearse(bool on) { rehearses_ = on; }
+  void rehearse(bool on);
   /// Multiprocessors that no waiting message holds; 0: not known.
   int multiprocessors_for_computation() const { return multiprocessors_; }
   /// Compute-stream time since the last call in blocking collectives over the tensor, context and expert
@@ -129,13 +129,12 @@ class NcclCommunicator final : public Communicator {
   };
   struct Pending {
     std::shared_ptr<EndEvent> end;
-    Ticket control;                      // a message of host memory
-    std::shared_ptr<HostCopies> copies;  // of device memory that goes over MPI
-    Lane* channel = nullptr;             // of a message
-    bool in_layer = false;               // waiting for it counts as time of a layer's communication
-    DeviceLanes* notes = nullptr;        // has its span; null: it has none
+    Ticket control;                // a message of host memory
+    Lane* channel = nullptr;       // of a message
+    bool in_layer = false;         // waiting for it counts as time of a layer's communication
+    DeviceLanes* notes = nullptr;  // has its span; null: it has none
     std::size_t span = 0;
-    TicketTimes* times = nullptr;  // of a watched call over MPI
+    TicketTimes* times = nullptr;  // of a watched call in a rehearsal
   };
   /// A message behind an earlier one of its channel.
   struct HeldMessage {
@@ -160,12 +159,11 @@ class NcclCommunicator final : public Communicator {
   /// Posts the held messages that fulfil `leaves`, in their order.
   void release(const std::function<bool(const HeldMessage&)>& leaves);
   void release_sends();
-  /// The same over MPI.
-  Ticket begin_on_host(const Collective& call);
-  Ticket begin_on_host(const PointToPoint& message);
-  Ticket begin_on_host(Follower follower);
-  /// A rehearsing host that waits for its device keeps serving others, whom the device may be waiting for.
-  void while_device_works();
+  /// The same in a rehearsal.
+  Ticket rehearse(const Collective& call);
+  Ticket rehearse(const PointToPoint& message);
+  Ticket rehearse(Follower follower);
+  void copy_on_device(void* to, const void* from, std::size_t bytes);
 
   Lane& add_lane(const ncclUniqueId& id, const std::string& name, const std::vector<int>& members,
                  int max_ctas);
@@ -220,6 +218,7 @@ class NcclCommunicator final : public Communicator {
   int multiprocessors_;
   DeviceLanes* noted_;
   bool rehearses_ = false;
+  std::unique_ptr<StandIns> stand_ins_;  // in a rehearsal
   bool counts_tensor_time_ = true;
   int computation_ = 0;  // the watchdog's number for this rank's computation
   SideStream side_;

@@ -24,7 +24,7 @@ Ticket NcclCommunicator::begin(const PointToPoint& message) {
     over_mpi.control = control_.start(message);
     return open(std::move(over_mpi));
   }
-  if (rehearses_) return begin_on_host(message);
+  if (rehearses_) return rehearse(message);
   const std::pair<int, int> ends = sends ? std::pair(rank(), message.peer) : std::pair(message.peer, rank());
   const auto found = channels_.find(ends);
   if (found == channels_.end()) {

@@ -12,6 +12,7 @@
 
 #include "bench/plan/plan.hpp"
 #include "bench/training/trainer/busy_share.hpp"
+#include "bench/training/trainer/rehearsal.hpp"
 #include "core/backends/mpi/mpi_communicator.hpp"
 #include "core/base/error.hpp"
 #include "core/run/solo_communicator.hpp"
@@ -72,6 +73,20 @@ class SharedFolder {
   Communicator& communicator_;
   std::string path_;
 };
+
+TEST(WholeRun, ARehearsalChangesNothing) {
+  RunConfig config = pipeline_of_all();
+  config.optimizer.kind = Optimizer::adam;
+  MpiCommunicator communicator(config.layout());
+  const TrainingResult plain = run_of(config, communicator);
+  const auto operators = make_cpu_operators();
+  rehearse(config, schedule_for(config), *operators, communicator, communicator, host_memory(), nullptr,
+           nullptr);
+  const TrainingResult rehearsed =
+      train(config, schedule_for(config), *operators, communicator, communicator, host_memory(), {});
+  EXPECT_EQ(rehearsed.losses, plain.losses);
+  EXPECT_EQ(rehearsed.gradient_norm, plain.gradient_norm);
+}
 
 TEST(WholeRun, SavesTheGradientsOfTheLastStepAndKeepsTheLossOfEveryStep) {
   RunConfig config = pipeline_of_all();

@@ -11,10 +11,7 @@ namespace {
 
 using namespace fake;
 
-class NcclExchange : public fake::BothWays {};
-INSTANTIATE_TEST_SUITE_P(Rehearsal, NcclExchange, testing::Bool());
-
-TEST_P(NcclExchange, RanksOfASequenceExchangeHeadsAndSendRoundARing) {
+TEST(NcclExchange, RanksOfASequenceExchangeHeadsAndSendRoundARing) {
   // All ranks share a sequence: heads between `heads` neighbours, the rest a ring.
   for (int heads = 1; heads <= world(); heads *= 2) {
     SCOPED_TRACE(heads);
@@ -22,7 +19,6 @@ TEST_P(NcclExchange, RanksOfASequenceExchangeHeadsAndSendRoundARing) {
     layout.context = world();
     layout.context_heads = heads == world() ? 1 : heads;
     Rank rank(layout, Seconds{300}, nullptr, 0, world() / heads);
-    rank.nccl.rehearse(GetParam());
     const int me = rank.nccl.rank();
     for (const Group group : {Group::context, Group::context_heads}) {
       const std::vector<int> members = layout.members(group, me);
@@ -61,7 +57,7 @@ TEST_P(NcclExchange, RanksOfASequenceExchangeHeadsAndSendRoundARing) {
         EXPECT_EQ(others[kMany - 1], 10 * previous + step);
         EXPECT_EQ(arriving[6], 10 * previous + step + 5);
       }
-      EXPECT_EQ(fake::calls_made() == calls, GetParam());
+      EXPECT_NE(fake::calls_made(), calls);
       EXPECT_EQ(fake::most_blocks().at(fmt::format("messages from rank {} to rank {}", me, next)),
                 NcclBlocks().per_message);
     }
@@ -121,12 +117,11 @@ TEST(NcclExperts, RowsOfExpertsAreCountedOnTheHostAndSentInPiecesOfTheirOwn) {
 
 /// Work given to the compute stream meanwhile runs; the group's next awaited collective comes after the
 /// exchange.
-TEST_P(NcclExchange, RowsOfExpertsTravelAlongsideWhatIsComputed) {
+TEST(NcclExchange, RowsOfExpertsTravelAlongsideWhatIsComputed) {
   Layout layout = two_by(1, 1);
   layout.expert = world();
   if (world() < 2) GTEST_SKIP() << "needs two ranks";
   Rank rank(layout);
-  rank.nccl.rehearse(GetParam());
   const int me = rank.nccl.rank();
   const auto n = static_cast<std::size_t>(world());
   // Rank i receives i + 1 pieces from every rank.

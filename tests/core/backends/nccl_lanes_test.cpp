@@ -11,34 +11,6 @@ namespace {
 
 using namespace fake;
 
-class NcclOrder : public fake::BothWays {};
-INSTANTIATE_TEST_SUITE_P(Rehearsal, NcclOrder, testing::Bool());
-
-TEST(NcclLanes, GradientsAreReducedOverMpiInARehearsalAndSumsThatAreAwaitedAreNot) {
-  if (world() < 2) GTEST_SKIP() << "needs two ranks";
-  Rank rank(two_by(1, 1));
-  rank.nccl.rehearse(true);
-  const auto calls = fake::calls_made();
-  OnDevice<float> gradients(kMany * static_cast<std::size_t>(world()), 2.0F);
-  OnDevice<float> piece(kMany);
-  Ticket scatter = rank.nccl.start_reduce_scatter(Group::data, gradients.matrix(), piece.matrix());
-  Ticket sum = rank.nccl.start_all_reduce(Group::data, gradients.matrix(), ReduceOp::sum);
-  rank.nccl.progress();
-  rank.nccl.wait(scatter);
-  rank.nccl.wait(sum);
-  EXPECT_EQ(piece[kMany - 1], 2.0F * static_cast<float>(world()));
-  EXPECT_EQ(gradients[0], 2.0F * static_cast<float>(world()));
-  OnDevice<float> own(kMany, 1.0F);
-  OnDevice<float> total(kMany, -1.0F);
-  rank.finish(rank.nccl.start_reduce(Group::data, 1, own.matrix(), total.matrix()));
-  EXPECT_EQ(total[kMany - 1], rank.nccl.rank() == 1 ? static_cast<float>(world()) : -1.0F);
-  EXPECT_EQ(fake::calls_made(), calls);
-  rank.nccl.all_reduce(Group::world, piece.matrix(), ReduceOp::max);
-  EXPECT_NE(fake::calls_made(), calls);
-  EXPECT_EQ(fake::most_blocks().at("the world group"), NcclBlocks().per_started);  // the data group, too
-  rank.nccl.barrier(Group::world);
-}
-
 TEST(NcclLanes, SecondaryShardsAreGatheredAmongNeighboursOnALaneOfTheirOwn) {
   if (world() < 4) GTEST_SKIP() << "needs four ranks";
   Layout layout = two_by(1, 1);
@@ -58,12 +30,11 @@ TEST(NcclLanes, SecondaryShardsAreGatheredAmongNeighboursOnALaneOfTheirOwn) {
   rank.nccl.barrier(Group::world);
 }
 
-TEST_P(NcclOrder, WhatFollowsWithoutTheHostIsPutInOrderByTheDevice) {
+TEST(NcclOrder, WhatFollowsWithoutTheHostIsPutInOrderByTheDevice) {
   if (world() < 4) GTEST_SKIP() << "needs four ranks";
   Layout layout = two_by(1, 1);
   layout.optimizer_instance = 2;
   Rank rank(layout);
-  rank.nccl.rehearse(GetParam());
   const int me = rank.nccl.rank();
   for (int round = 0; round < 3; ++round) {
     OnDevice<float> unit(2 * kMany, static_cast<float>(1 + me + round));

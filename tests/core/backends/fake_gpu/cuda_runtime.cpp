@@ -25,6 +25,7 @@ thread_local int current_device = 0;
 std::mutex asked_mutex;
 std::set<int> asked;
 std::atomic<int> waits{0};
+std::atomic<std::size_t> over_the_bus{0};
 
 Stream* of(cudaStream_t stream) {
   return reinterpret_cast<Stream*>(stream);
@@ -42,6 +43,10 @@ std::set<int> plumbline::fake::devices_asked() {
 
 int plumbline::fake::waits_for_the_device() {
   return waits;
+}
+
+std::size_t plumbline::fake::bytes_between_host_and_device() {
+  return over_the_bus;
 }
 
 extern "C" {
@@ -82,8 +87,9 @@ cudaError_t cudaMemset(void* data, int value, std::size_t bytes) {
   std::memset(data, value, bytes);
   return cudaSuccess;
 }
-cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind /*kind*/,
+cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t stream) {
+  if (kind != cudaMemcpyDeviceToDevice) over_the_bus += bytes;
   submit(of(stream), [=] { std::memcpy(to, from, bytes); });
   return cudaSuccess;
 }

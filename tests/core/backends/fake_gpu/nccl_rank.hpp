@@ -97,7 +97,4 @@ struct Rank {
 
 constexpr std::size_t kMany = 100'000;  // several chunks, the last one short
 
-/// Suites with this fixture run plainly and in a rehearsal, GetParam().
-class BothWays : public testing::TestWithParam<bool> {};
-
 }  // namespace plumbline::fake

@@ -45,6 +45,9 @@ Registration& registration();
 /// Number of times that this process has waited for the device: for a stream, an event or all of it.
 int waits_for_the_device();
 
+/// Bytes that this process has copied between host and device.
+std::size_t bytes_between_host_and_device();
+
 /// The shared memory of one communicator.
 struct Meeting {
   std::atomic<int> arrived{0};
