@@ -84,12 +84,6 @@ void leave_out_experts(const ConfigFile& file, const Settings& given, RunConfig&
   }
 }
 
-/// Overrides, and what they are to a launch file: a name that is no key is a variable of a script.
-struct CommandLine {
-  Settings settings;
-  BesideFile beside;
-};
-
 bool has_variable(const std::string& source, const std::string& name) {
   std::error_code ignored;
   const bool script = std::filesystem::is_regular_file(source, ignored) &&
@@ -103,21 +97,6 @@ bool has_variable(const std::string& source, const std::string& name) {
   for (std::size_t at = 0; (at = text.find(name, at)) != std::string::npos; ++at)
     if ((at == 0 || !in_name(at - 1)) && !in_name(at + name.size())) return true;
   return false;
-}
-
-CommandLine command_line(const std::string& source, const Overrides& overrides) {
-  CommandLine line;
-  Overrides keys;
-  for (const Override& each : overrides) {
-    if (find_config_key(each.key) == nullptr && has_variable(source, each.key)) {
-      line.beside.variables[each.key] = each.value;
-    } else {
-      keys.push_back(each);
-    }
-  }
-  line.settings = settings_of(keys);
-  for (const auto& [key, value] : line.settings) line.beside.keys[key] = value.text;
-  return line;
 }
 
 /// Keys and values of a source that is one configuration.
@@ -134,6 +113,21 @@ Settings settings_in(const ConfigFile& file) {
 }
 
 }  // namespace
+
+CommandLine command_line(const std::string& source, const Overrides& overrides) {
+  CommandLine line;
+  Overrides keys;
+  for (const Override& each : overrides) {
+    if (find_config_key(each.key) == nullptr && has_variable(source, each.key)) {
+      line.beside.variables[each.key] = each.value;
+    } else {
+      keys.push_back(each);
+    }
+  }
+  line.settings = settings_of(keys);
+  for (const auto& [key, value] : line.settings) line.beside.keys[key] = value.text;
+  return line;
+}
 
 void check_readable(const std::string& source, const Overrides& overrides) {
   const CommandLine told = command_line(source, overrides);

@@ -1,12 +1,25 @@
 // From the command line's names to a configuration.
 #pragma once
 
+#include <map>
 #include <string>
 
 #include "core/config/run_config.hpp"
+#include "core/config_text/config_key.hpp"
 #include "core/config_text/overrides.hpp"
+#include "core/launch_files/launch_file.hpp"
 
 namespace plumbline {
+
+/// Overrides of the command line, and what they are to a launch file.
+struct CommandLine {
+  std::map<std::string, ConfigText> settings;  // canonical key → text
+  BesideFile beside;
+};
+
+/// A name that is no key is a variable of the script `source` if the script has that word. Throws InputError
+/// for any other unknown key.
+CommandLine command_line(const std::string& source, const Overrides& overrides);
 
 /// Reads `source` (ConfigFile: a YAML file, a preset, a Hugging Face folder, or nothing) and applies
 /// overrides. Keys may be given in their short or dashed form (core/config_text/config_keys.hpp). A relative

@@ -38,8 +38,9 @@ auto with_place(const std::string& name, const Read& read) {
   }
 }
 
-LaunchFile megatron_of(FoundArguments found, const std::string& name) {
-  LaunchFile file = with_place(name, [&] { return megatron_launch(found.arguments, found.launcher); });
+LaunchFile megatron_of(FoundArguments found, const std::string& name, const BesideFile& beside) {
+  LaunchFile file =
+      with_place(name, [&] { return megatron_launch(found.arguments, found.launcher, {}, beside); });
   file.notes.insert(file.notes.end(), std::make_move_iterator(found.notes.begin()),
                     std::make_move_iterator(found.notes.end()));
   return file;
@@ -83,26 +84,56 @@ bool has_all(std::string_view text, std::initializer_list<std::string_view> word
 }
 
 /// A configuration as a framework prints it.
-std::optional<LaunchFile> read_launch_json(std::string_view text, const std::string& name) {
+std::optional<LaunchFile> read_launch_json(std::string_view text, const std::string& name,
+                                           const BesideFile& beside) {
   if (has_all(text, {"\"parallelism\"", "\"training\"", "\"flavor\""}))
-    return torchtitan_launch(json_arguments(parse_json_object(text, name), name));
+    return torchtitan_launch(json_arguments(parse_json_object(text, name), name), beside);
   constexpr std::string_view kDeepSpeedKeys[] = {"\"train_micro_batch_size_per_gpu\"", "\"train_batch_size\"",
                                                  "\"zero_optimization\""};
   if (std::any_of(std::begin(kDeepSpeedKeys), std::end(kDeepSpeedKeys),
                   [&](std::string_view key) { return text.find(key) != std::string_view::npos; }))
-    return deepspeed_launch(json_arguments(parse_json_object(text, name), name));
+    return deepspeed_launch(json_arguments(parse_json_object(text, name), name), beside);
   return std::nullopt;
 }
 
 std::optional<LaunchFile> read_launch_yaml(std::string_view text, const std::string& name,
-                                           const OtherFile& other) {
+                                           const OtherFile& other, const BesideFile& beside) {
   if (has_yaml_key(text, "distributed_type") || has_yaml_key(text, "compute_environment"))
-    return accelerate_launch(yaml_arguments(std::string(text), name), other);
+    return accelerate_launch(yaml_arguments(std::string(text), name), other, beside);
   if (has_yaml_key(text, "model_name_or_path") || has_yaml_key(text, "per_device_train_batch_size"))
-    return trainer_launch(yaml_arguments(std::string(text), name), other);
-  if (auto launch = with_place(name, [&] { return megatron_yaml_launch(text, name); })) return launch;
+    return trainer_launch(yaml_arguments(std::string(text), name), other, beside);
+  if (auto launch = with_place(name, [&] { return megatron_yaml_launch(text, name, beside); })) return launch;
   refuse_unread_yaml(text, name);
   return std::nullopt;
+}
+
+std::optional<LaunchFile> read_one(std::string_view text, const std::string& name, const OtherFile& other,
+                                   const BesideFile& beside) {
+  if (text.find(" ...") != std::string_view::npos) {
+    if (auto log = arguments_of_log(text, name)) return megatron_of(std::move(*log), name, beside);
+  }
+  const bool script = is_script(text, name);
+  if (!script && looks_like_toml(text, name)) {
+    std::vector<LaunchArgument> arguments = toml_arguments(text, name);
+    if (arguments.empty())
+      throw InputError(
+          fmt::format("{}: found no key, expected those of torchtitan; add [model], [training]", name));
+    return torchtitan_launch(std::move(arguments), beside);
+  }
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  if (!script && first != std::string_view::npos && text[first] == '{')
+    return read_launch_json(text, name, beside);
+  if (!script) {
+    if (auto yaml = read_launch_yaml(text, name, other, beside)) return yaml;
+  }
+  if (!script && !names_a_launch(text)) return std::nullopt;
+  refuse_unread_script(text, name);
+  if (auto found = arguments_of_script(text, name, other, beside))
+    return megatron_of(std::move(*found), name, beside);
+  throw InputError(
+      fmt::format("{}: found a script without arguments of Megatron-LM such as --num-layers; expected "
+                  "them in one command, or in variables; add them, or change to plumbline's keys",
+                  name));
 }
 
 }  // namespace
@@ -122,7 +153,8 @@ OtherFile files_near(const std::string& path) {
   };
 }
 
-std::optional<LaunchFile> read_long_log(const std::string& path, const std::string& name) {
+std::optional<LaunchFile> read_long_log(const std::string& path, const std::string& name,
+                                        const BesideFile& beside) {
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(path, ignored) ||
       std::filesystem::file_size(path, ignored) <= kMostLaunchBytes)
@@ -136,35 +168,23 @@ std::optional<LaunchFile> read_long_log(const std::string& path, const std::stri
         "{}; change the file",
         name, bytes.size(), kMostLaunchBytes));
   }
-  return megatron_of(std::move(*log), name);
+  return megatron_of(std::move(*log), name, beside);
 }
 
 std::optional<LaunchFile> read_launch_file(std::string_view text, const std::string& name,
                                            const OtherFile& other, const BesideFile& beside) {
-  if (text.find(" ...") != std::string_view::npos) {
-    if (auto log = arguments_of_log(text, name)) return megatron_of(std::move(*log), name);
+  try {
+    return read_one(text, name, other, beside);
+  } catch (const InputError& refused) {
+    if (beside.keys.empty()) throw;
+    BesideFile more = beside;
+    more.replaces_rules = true;
+    try {
+      return read_one(text, name, other, more);
+    } catch (const InputError&) {
+      throw refused;
+    }
   }
-  const bool script = is_script(text, name);
-  if (!script && looks_like_toml(text, name)) {
-    std::vector<LaunchArgument> arguments = toml_arguments(text, name);
-    if (arguments.empty())
-      throw InputError(
-          fmt::format("{}: found no key, expected those of torchtitan; add [model], [training]", name));
-    return torchtitan_launch(std::move(arguments));
-  }
-  const std::size_t first = text.find_first_not_of(" \t\r\n");
-  if (!script && first != std::string_view::npos && text[first] == '{') return read_launch_json(text, name);
-  if (!script) {
-    if (auto yaml = read_launch_yaml(text, name, other)) return yaml;
-  }
-  if (!script && !names_a_launch(text)) return std::nullopt;
-  refuse_unread_script(text, name);
-  if (auto found = arguments_of_script(text, name, other, beside))
-    return megatron_of(std::move(*found), name);
-  throw InputError(
-      fmt::format("{}: found a script without arguments of Megatron-LM such as --num-layers; expected "
-                  "them in one command, or in variables; add them, or change to plumbline's keys",
-                  name));
 }
 
 }  // namespace plumbline

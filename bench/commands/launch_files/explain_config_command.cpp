@@ -4,12 +4,12 @@
 #include <algorithm>
 #include <filesystem>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "bench/commands/commands.hpp"
+#include "bench/commands/config_options.hpp"
 #include "core/base/error.hpp"
 #include "core/base/json_keys.hpp"
 #include "core/base/one_line.hpp"
@@ -18,6 +18,7 @@
 #include "core/config/model_config.hpp"
 #include "core/config_text/config_file.hpp"
 #include "core/config_text/config_keys.hpp"
+#include "core/config_text/load_config.hpp"
 #include "core/launch_files/launch_file.hpp"
 
 namespace plumbline {
@@ -26,8 +27,7 @@ namespace {
 constexpr std::size_t kWidestValue = 32;
 
 struct ExplainOptions {
-  std::string source;
-  std::string arguments;
+  ConfigOptions config;
   bool json = false;
 };
 
@@ -68,21 +68,43 @@ Explained of_launch(LaunchFile file) {
   return {std::move(file), std::move(model)};
 }
 
-Explained read_source(const ExplainOptions& options) {
-  if (options.source.empty() == options.arguments.empty()) {
-    throw InputError(
-        "explain-config: expected a FILE or --megatron-args, for example plumbline explain-config train.sh");
-  }
+Explained settings_in(const std::string& source, const BesideFile& beside) {
+  if (source.starts_with("--"))
+    return of_launch(read_launch_file(source, "--megatron-args", {}, beside).value());
   std::error_code ignored;
-  const bool arguments = options.source.empty();
-  if (arguments || std::filesystem::is_regular_file(options.source, ignored)) {
-    const std::string name = arguments ? "--megatron-args" : printable(options.source, 400);
-    if (auto log = arguments ? std::nullopt : read_long_log(options.source, name)) return of_launch(*log);
-    const std::string text = arguments ? options.arguments : read_text_file(options.source, kMostLaunchBytes);
-    if (auto launch = read_launch_file(text, name, files_near(options.source))) return of_launch(*launch);
-    if (arguments) throw InputError("--megatron-args: found no argument, expected such as --num-layers 32");
+  if (std::filesystem::is_regular_file(source, ignored)) {
+    const std::string name = printable(source, 400);
+    if (auto log = read_long_log(source, name, beside)) return of_launch(*log);
+    const std::string text = read_text_file(source, kMostLaunchBytes);
+    if (auto launch = read_launch_file(text, name, files_near(source), beside)) return of_launch(*launch);
   }
-  return settings_of_file(options.source);
+  return settings_of_file(source);
+}
+
+/// The keys of a file with those of options over them.
+Explained read_source(const ConfigOptions& options) {
+  const Overrides overrides = options.overrides();
+  if (options.source.empty() && overrides.empty()) {
+    throw InputError(
+        "explain-config: expected CONFIG, --megatron-args or options, for example plumbline explain-config "
+        "train.sh");
+  }
+  const CommandLine given = command_line(options.source, overrides);
+  Explained found = settings_in(options.source, given.beside);
+  const bool world = given.settings.contains("world_size");
+  const bool replicas = given.settings.contains("data_parallel_size");
+  std::erase_if(found.file.settings, [&](const LaunchSetting& each) {
+    return given.settings.contains(each.key) || (world && !replicas && each.key == "data_parallel_size") ||
+           (replicas && !world && each.key == "world_size");
+  });
+  ConfigDraft draft;
+  for (const auto& [key, value] : given.settings) {
+    find_config_key(key)->parse(draft, value);
+    found.file.settings.push_back({key, value.text, value.origin});
+    if (key == "model") found.model = fmt::format("{} ({})", value.text, in_words(draft.config.model));
+  }
+  if (world || replicas) std::erase(found.file.notes, kNoGpusNote);
+  return found;
 }
 
 void print_settings(const Explained& found, bool defaults) {
@@ -137,7 +159,7 @@ OrderedJson explained_json(const LaunchFile& file) {
 }
 
 int explain_config(const ExplainOptions& options) {
-  const Explained found = read_source(options);
+  const Explained found = read_source(options.config);
   const LaunchFile& file = found.file;
   if (options.json) {
     fmt::print("{}\n", output_json(explained_json(file), 2));
@@ -163,15 +185,7 @@ void add_explain_config_command(CLI::App& app, CommandAction& action) {
   CLI::App* command =
       app.add_subcommand("explain-config", "Show where each key of a configuration came from");
   const auto options = std::make_shared<ExplainOptions>();
-  command
-      ->add_option(
-          "file", options->source,
-          "Launch script of Megatron-LM, a log of its arguments, a configuration, or a Hugging Face folder")
-      ->type_name("FILE");
-  command
-      ->add_option("--megatron-args", options->arguments,
-                   "Arguments of Megatron-LM in place of a file, in one pair of quotes")
-      ->type_name("ARGUMENTS");
+  add_config_options(*command, options->config);
   command->add_flag("--json", options->json, "Print the result as JSON");
   command->callback([=, &action] { action = [=] { return explain_config(*options); }; });
 }

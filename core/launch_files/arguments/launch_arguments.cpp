@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <sstream>
 
 #include "core/base/error.hpp"
 #include "core/base/one_line.hpp"
@@ -31,6 +32,27 @@ std::optional<T> read_number(const std::string& text) {
   return error == std::errc() && end == stop ? std::optional<T>(number) : std::nullopt;
 }
 
+std::string option_of(std::string key) {
+  std::replace(key.begin(), key.end(), '_', '-');
+  return key;
+}
+
+/// "zero_stage, software" as a list.
+std::vector<std::string> keys_of(const std::string& detail) {
+  std::vector<std::string> keys;
+  std::istringstream words(detail);
+  for (std::string key; words >> key;) {
+    if (key.ends_with(',')) key.pop_back();
+    keys.push_back(key);
+  }
+  return keys;
+}
+
+bool is_count(const std::string& text) {
+  const auto number = read_number<std::int64_t>(text);
+  return number && *number > 0;
+}
+
 }  // namespace
 
 LaunchArguments::LaunchArguments(const std::vector<LaunchArgument>& arguments, const ArgumentTable& table,
@@ -42,7 +64,35 @@ LaunchArguments::LaunchArguments(const std::vector<LaunchArgument>& arguments, c
     if (last[argument.name] == &argument) sort(argument, table);
 }
 
-void LaunchArguments::sort(const LaunchArgument& argument, const ArgumentTable& table) {
+bool LaunchArguments::replaced(LaunchArgument& argument, const ArgumentRow& row) {
+  const BesideFile& beside = file_.beside;
+  if (row.fate == ArgumentFate::key) {
+    const std::string key = row.detail.substr(0, row.detail.find('='));
+    if (beside.gives(key) && key == row.detail) {
+      argument.values = {beside.keys.at(key)};
+      argument.known = true;
+    } else if (!argument.known && !beside.gives(key)) {
+      throw InputError(fmt::format(
+          "{}: {}: found \"{}\", {}; expected one that the file sets itself; write it, or give --{}",
+          printable(argument.place, kLongestPlace), argument.name,
+          printable(fmt::format("{}", fmt::join(argument.values, " "))), argument.unknown_reason,
+          option_of(key)));
+    }
+    return true;
+  }
+  if (row.fate == ArgumentFate::model) return !(beside.replaces_rules && beside.gives("model"));
+  if (row.fate != ArgumentFate::rule || (argument.known && !beside.replaces_rules)) return true;
+  const std::vector<std::string> keys = keys_of(row.detail);
+  if (!std::all_of(keys.begin(), keys.end(), [&](const std::string& key) { return beside.gives(key); }))
+    return true;
+  const bool same_value = keys.size() == 1 && (!argument.known || is_count(beside.keys.at(keys.front())));
+  if (!same_value) return false;
+  argument.values = {beside.keys.at(keys.front())};
+  argument.known = true;
+  return true;
+}
+
+void LaunchArguments::sort(LaunchArgument argument, const ArgumentTable& table) {
   const ArgumentRow* const row = table.find(argument.name);
   const std::string place = printable(argument.place, kLongestPlace);
   if (row == nullptr && argument.values == std::vector<std::string>{"None"}) {
@@ -52,6 +102,10 @@ void LaunchArguments::sort(const LaunchArgument& argument, const ArgumentTable& 
   if (row == nullptr) {
     file_.refused.push_back({printable(argument.name), place,
                              ArgumentTable::unknown(file_.framework, table.nearest(argument.name))});
+    return;
+  }
+  if (!replaced(argument, *row)) {
+    file_.without_effect.push_back({argument.name, place, "the command line gives its keys"});
     return;
   }
   switch (row->fate) {

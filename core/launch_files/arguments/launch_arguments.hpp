@@ -15,7 +15,8 @@ namespace plumbline {
 class LaunchArguments {
  public:
   /// Sorts `arguments`: keys become settings of `file`, those without effect and those that are not modelled
-  /// its remarks; rules and the model's shape are kept to be asked for. The last of several counts.
+  /// its remarks; rules and the model's shape are kept to be asked for. The last of several counts, and
+  /// values beside the file over its own. Throws InputError for a key whose value the file leaves open.
   LaunchArguments(const std::vector<LaunchArgument>& arguments, const ArgumentTable& table, LaunchFile& file);
 
   bool has(const std::string& name) const { return kept_.contains(name); }
@@ -53,7 +54,9 @@ class LaunchArguments {
   LaunchFile& file() const { return file_; }
 
  private:
-  void sort(const LaunchArgument& argument, const ArgumentTable& table);
+  void sort(LaunchArgument argument, const ArgumentTable& table);
+  /// The argument with the value beside the file; false: all that it says is given there.
+  bool replaced(LaunchArgument& argument, const ArgumentRow& row);
 
   LaunchFile& file_;
   std::map<std::string, LaunchArgument> kept_;

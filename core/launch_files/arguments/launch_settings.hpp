@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/config/model_config.hpp"
+#include "core/launch_files/arguments/beside_file.hpp"
 
 namespace plumbline {
 
@@ -39,6 +40,7 @@ struct LaunchRemark {
 
 struct LaunchFile {
   std::string framework;  // "Megatron-LM"
+  BesideFile beside{};    // values that count over the file's, set before its arguments are sorted
   std::vector<LaunchSetting> settings;
   std::vector<LaunchRemark> without_effect;
   std::vector<LaunchRemark> refused;

@@ -1,11 +1,12 @@
 #include "core/launch_files/megatron/megatron_script.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
 #include <map>
+#include <set>
+#include <tuple>
 #include <utility>
 
 #include "core/base/error.hpp"
@@ -216,12 +217,21 @@ std::optional<std::vector<ShellWord>> words_of_variables(const ShellScript& scri
   return telling_flags(all) < 2 ? std::nullopt : std::optional(std::move(all));
 }
 
-}  // namespace
+/// Words of the training command of a script, and its surroundings.
+struct Training {
+  ShellScript script;
+  std::vector<ShellWord> launcher;
+  std::vector<ShellWord> program;
+  std::vector<std::string> notes;
 
-std::optional<FoundArguments> arguments_of_script(std::string_view text, const std::string& name,
-                                                  const OtherFile& other, const BesideFile& beside) {
-  ShellScript script = read_shell_script(text, name, other, beside.variables);
-  FoundArguments found;
+  LauncherFacts facts(const std::string& name) const {
+    std::vector<ShellWord> outside = script.job_options;
+    outside.insert(outside.end(), launcher.begin(), launcher.end());
+    return facts_of(outside, name);
+  }
+};
+
+std::optional<Training> training_of(ShellScript script, const std::string& name) {
   std::vector<const ShellCommand*> training;
   const std::size_t least = name == kMegatronArguments ? 1 : 2;  // there are no other commands
   for (const ShellCommand& command : script.commands)
@@ -234,6 +244,7 @@ std::optional<FoundArguments> arguments_of_script(std::string_view text, const s
                     "one; give the arguments of one with --megatron-args",
                     name, training.size(), training[0]->line, training[1]->line));
   }
+  Training found;
   std::vector<ShellWord> words;
   if (training.empty()) {
     for (const ShellCommand& command : script.commands)
@@ -247,27 +258,46 @@ std::optional<FoundArguments> arguments_of_script(std::string_view text, const s
     words = training.front()->words;
     if (!training.front()->presumed.empty()) found.notes.push_back(training.front()->presumed);
   }
-  auto [launcher, program] = parted(std::move(words));
-  require_gpt(launcher, name);
-  std::vector<ShellWord> outside = script.job_options;
-  outside.insert(outside.end(), launcher.begin(), launcher.end());
-  found.launcher = facts_of(outside, name);
-  found.notes.insert(found.notes.end(), script.notes.begin(), script.notes.end());
-  found.arguments = flags_of(program, name, found.notes);
-  for (LaunchArgument& argument : found.arguments) {
-    const ArgumentRow* const row = argument_table("megatron_flags.txt").find(argument.name);
-    if (argument.known || row == nullptr) continue;
-    const bool sets_a_key = row->fate == ArgumentFate::key || row->fate == ArgumentFate::rule;
-    const auto given = sets_a_key ? beside.keys.find(row->detail) : beside.keys.end();
-    if (given != beside.keys.end()) {
-      argument.values = {given->second};
-      argument.known = true;
-    } else if (row->fate == ArgumentFate::key) {
-      throw InputError(fmt::format("{}: {}: found \"{}\", {}; {} or --{}", argument.place, argument.name,
-                                   printable(fmt::format("{}", fmt::join(argument.values, " "))),
-                                   argument.unknown_reason, kAdvice, dashes(row->detail)));
+  std::tie(found.launcher, found.program) = parted(std::move(words));
+  require_gpt(found.launcher, name);
+  found.script = std::move(script);
+  return found;
+}
+
+/// Names the default values that the number of GPUs follows from: another value makes it another number.
+void name_defaults(FoundArguments& found, const Training& training, std::string_view text,
+                   const std::string& name, const OtherFile& other, const BesideFile& beside) {
+  constexpr std::size_t kMostDefaults = 4;
+  std::set<std::string> tried;
+  for (const ShellDefault& each : training.script.defaults) {
+    if (tried.size() == kMostDefaults || !tried.insert(each.name).second) continue;
+    std::map<std::string, std::string> environment = beside.variables;
+    environment[each.name] = each.value == "1" ? "2" : "1";
+    try {
+      const auto with_another = training_of(read_shell_script(text, name, other, environment), name);
+      if (!with_another || with_another->facts(name).world_size == found.launcher.world_size) continue;
+    } catch (const InputError&) {
+      continue;
     }
+    found.notes.push_back(fmt::format(
+        "{}:{}: {} is taken as {}, which makes {} GPUs; --gpus N or --set {}=N gives another number", name,
+        each.line, printable(each.text), each.value, found.launcher.world_size, each.name));
   }
+}
+
+}  // namespace
+
+std::optional<FoundArguments> arguments_of_script(std::string_view text, const std::string& name,
+                                                  const OtherFile& other, const BesideFile& beside) {
+  const auto training = training_of(read_shell_script(text, name, other, beside.variables), name);
+  if (!training) return std::nullopt;
+  FoundArguments found;
+  found.notes = training->notes;
+  found.launcher = training->facts(name);
+  if (found.launcher.world_size > 0 && !beside.gives("world_size") && !beside.gives("data_parallel_size"))
+    name_defaults(found, *training, text, name, other, beside);
+  found.notes.insert(found.notes.end(), training->script.notes.begin(), training->script.notes.end());
+  found.arguments = flags_of(training->program, name, found.notes);
   return found;
 }
 

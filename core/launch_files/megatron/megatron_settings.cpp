@@ -259,10 +259,12 @@ void set_sizes(LaunchArguments& from, const LauncherFacts& launcher, bool partia
     from.derive("world_size", fmt::format("{}", launcher.world_size), launcher.place);
   const char* const sequence = from.has("--seq-length") ? "--seq-length" : "--encoder-seq-length";
   if (partial && !from.has(sequence)) return;
-  if (!from.has(sequence))
+  if (from.has(sequence)) {
+    from.set("seq_length", from.text(sequence, ""), sequence);
+  } else if (!from.file().beside.gives("seq_length")) {
     throw InputError("--seq-length: missing, expected tokens of a sequence; add it to the arguments");
-  from.set("seq_length", from.text(sequence, ""), sequence);
-  if (!partial && !from.has("--micro-batch-size"))
+  }
+  if (!partial && !from.has("--micro-batch-size") && !from.file().beside.gives("micro_batch_size"))
     throw InputError("--micro-batch-size: missing, expected sequences");
 }
 
@@ -294,6 +296,7 @@ bool derive_model(LaunchArguments& from, const MegatronDialect& dialect) {
   try {
     from.derive("model", megatron_model(from, dialect), "flags of the model's shape");
   } catch (const InputError& missing) {
+    if (from.file().beside.gives("model")) return true;
     if (!dialect.partial) throw;
     from.file().no_model = missing.what();
   }
@@ -303,9 +306,10 @@ bool derive_model(LaunchArguments& from, const MegatronDialect& dialect) {
 }  // namespace
 
 LaunchFile megatron_launch(const std::vector<LaunchArgument>& arguments, const LauncherFacts& launcher,
-                           const MegatronDialect& dialect) {
+                           const MegatronDialect& dialect, const BesideFile& beside) {
   LaunchFile file;
   file.framework = dialect.framework;
+  file.beside = beside;
   std::vector<LaunchArgument> given = arguments;
   if (dialect.partial) {
     file.model_sizes = sizes_in(given);

@@ -321,7 +321,8 @@ bool is_bridge(std::string_view text) {
 
 }  // namespace
 
-std::optional<LaunchFile> megatron_yaml_launch(std::string_view text, const std::string& name) {
+std::optional<LaunchFile> megatron_yaml_launch(std::string_view text, const std::string& name,
+                                               const BesideFile& beside) {
   const bool bridge = is_bridge(text);
   const bool lm = has_yaml_key(text, "language_model") || has_yaml_key(text, "ARGS") ||
                   has_yaml_key(text, "MODEL_ARGS") ||
@@ -346,7 +347,7 @@ std::optional<LaunchFile> megatron_yaml_launch(std::string_view text, const std:
                .provider = true,
                .finetunes = keys.finetunes()};
   }
-  LaunchFile read = megatron_launch(keys.take(), {}, dialect);
+  LaunchFile read = megatron_launch(keys.take(), {}, dialect, beside);
   if (!keys.lengths().empty()) read.notes.push_back(keys.lengths());
   read.settings.insert(read.settings.end(), keys.adapters().begin(), keys.adapters().end());
   const LaunchArguments own(keys.own_keys(), argument_table("bridge_keys.txt"), read);

@@ -11,6 +11,7 @@ namespace plumbline {
 
 /// Nothing if `text` is no such file. A file of Megatron-Bridge without a model's shape leaves the model to
 /// the command line. Throws InputError (place, key, found, expected).
-std::optional<LaunchFile> megatron_yaml_launch(std::string_view text, const std::string& name);
+std::optional<LaunchFile> megatron_yaml_launch(std::string_view text, const std::string& name,
+                                               const BesideFile& beside = {});
 
 }  // namespace plumbline

@@ -15,11 +15,20 @@ struct ShellCommand {
   std::string presumed{};  // a note on what it takes for granted
 };
 
+/// A value in the place of a variable that the script leaves to its environment: ${NNODES:-1}.
+struct ShellDefault {
+  std::string name;
+  std::string text;   // as written
+  std::string value;  // a whole number
+  int line = 1;
+};
+
 struct ShellScript {
   std::vector<ShellCommand> commands;
   std::vector<ShellWord> job_options;   // of #SBATCH comments
   std::vector<ShellCommand> variables;  // texts and arrays at the end of the script, in order of assignment
   std::vector<std::string> notes;       // "train.sh:40: `source x.sh` is not read"
+  std::vector<ShellDefault> defaults;   // whole numbers that the script takes, in order
 };
 
 }  // namespace plumbline

@@ -354,13 +354,21 @@ class WordExpander {
       if (*given) default_value(otherwise, in_quotes);
     } else if (*given || sign == "?") {
       value_of(name, whole, in_quotes, items);
-    } else if (sign == "=") {
+    } else if (take_default(name, otherwise, whole); sign == "=") {
       if (name_length(name) == 0) return not_evaluated_parameter(inside, whole, in_quotes);
       in_.set(name, in_.whole(otherwise, line_));
       value_of(name, whole, in_quotes, Items::first);
     } else {
       default_value(otherwise, in_quotes);
     }
+  }
+
+  void take_default(const std::string& name, std::string_view otherwise, std::string_view whole) {
+    std::string value(otherwise);
+    std::erase_if(value, [](char c) { return c == '"' || c == '\''; });
+    const bool number = !value.empty() && std::all_of(value.begin(), value.end(), is_digit);
+    if (number && state_.find(name) == nullptr && name_length(name) > 0)
+      context_.defaults.push_back({name, std::string(whole), std::move(value), line_});
   }
 
   void default_value(std::string_view text, bool in_quotes) {

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/launch_files/shell/shell_command.hpp"
 #include "core/launch_files/shell/shell_state.hpp"
 
 namespace plumbline {
@@ -24,6 +25,7 @@ struct ShellContext {
   std::size_t bytes = 0;  // of all expansions
   int depth = 0;
   std::vector<ShellSubstitution> substitutions{};  // with options in them; not run yet
+  std::vector<ShellDefault> defaults{};            // that were taken
 
   /// Throws InputError when all expansions together are too long.
   void count(std::size_t more);

@@ -524,6 +524,7 @@ ShellScript ShellRunner::script(std::string_view text, ShellState state) {
       command.doubt = fmt::format("holds ${}, {}", name, variable.taint);
     script_.variables.push_back(std::move(command));
   }
+  script_.defaults = std::move(context_.defaults);
   return std::move(script_);
 }
 

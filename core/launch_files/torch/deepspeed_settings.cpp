@@ -127,9 +127,10 @@ void add_deepspeed(const std::vector<LaunchArgument>& arguments, LaunchFile& fil
   set_deepspeed_groups(from);
 }
 
-LaunchFile deepspeed_launch(const std::vector<LaunchArgument>& arguments) {
+LaunchFile deepspeed_launch(const std::vector<LaunchArgument>& arguments, const BesideFile& beside) {
   LaunchFile file;
   file.framework = "DeepSpeed";
+  file.beside = beside;
   add_deepspeed(arguments, file);
   file.notes.push_back(
       "a configuration of DeepSpeed has no model, sequence length or number of GPUs; --model, --seq-length "

@@ -12,6 +12,6 @@ namespace plumbline {
 void add_deepspeed(const std::vector<LaunchArgument>& arguments, LaunchFile& file);
 
 /// A DeepSpeed configuration alone, which names no model.
-LaunchFile deepspeed_launch(const std::vector<LaunchArgument>& arguments);
+LaunchFile deepspeed_launch(const std::vector<LaunchArgument>& arguments, const BesideFile& beside = {});
 
 }  // namespace plumbline

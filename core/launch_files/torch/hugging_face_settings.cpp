@@ -217,9 +217,11 @@ void read_deepspeed(LaunchArguments& from, const char* key, const OtherFile& oth
 
 }  // namespace
 
-LaunchFile trainer_launch(std::vector<LaunchArgument> arguments, const OtherFile& other) {
+LaunchFile trainer_launch(std::vector<LaunchArgument> arguments, const OtherFile& other,
+                          const BesideFile& beside) {
   LaunchFile file;
   file.framework = "Hugging Face's Trainer";
+  file.beside = beside;
   std::vector<LaunchArgument> inside;  // a DeepSpeed configuration in place of its path
   constexpr std::string_view kInside = "deepspeed.";
   for (LaunchArgument& each : arguments) {
@@ -246,9 +248,11 @@ LaunchFile trainer_launch(std::vector<LaunchArgument> arguments, const OtherFile
   return file;
 }
 
-LaunchFile accelerate_launch(const std::vector<LaunchArgument>& arguments, const OtherFile& other) {
+LaunchFile accelerate_launch(const std::vector<LaunchArgument>& arguments, const OtherFile& other,
+                             const BesideFile& beside) {
   LaunchFile file;
   file.framework = "Accelerate";
+  file.beside = beside;
   LaunchArguments from(arguments, argument_table("hugging_face_keys.txt"), file);
   if (from.has("num_processes")) from.set("world_size", from.text("num_processes", ""), "num_processes");
   const std::string precision = from.text("mixed_precision", "no");

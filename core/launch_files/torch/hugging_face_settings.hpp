@@ -10,9 +10,11 @@ namespace plumbline {
 
 /// Every key is used, named as without effect, or refused; a DeepSpeed configuration that the file names is
 /// read with `other`. Throws InputError (place, key, found, expected) for a value that no configuration has.
-LaunchFile trainer_launch(std::vector<LaunchArgument> arguments, const OtherFile& other);
+LaunchFile trainer_launch(std::vector<LaunchArgument> arguments, const OtherFile& other,
+                          const BesideFile& beside = {});
 
 /// The same for a configuration of Accelerate.
-LaunchFile accelerate_launch(const std::vector<LaunchArgument>& arguments, const OtherFile& other);
+LaunchFile accelerate_launch(const std::vector<LaunchArgument>& arguments, const OtherFile& other,
+                             const BesideFile& beside = {});
 
 }  // namespace plumbline

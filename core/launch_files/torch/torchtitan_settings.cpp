@@ -199,9 +199,10 @@ void set_titan_numerics(LaunchArguments& from) {
 
 }  // namespace
 
-LaunchFile torchtitan_launch(std::vector<LaunchArgument> arguments) {
+LaunchFile torchtitan_launch(std::vector<LaunchArgument> arguments, const BesideFile& beside) {
   LaunchFile file;
   file.framework = "torchtitan";
+  file.beside = beside;
   const ArgumentTable& table = argument_table("torchtitan_keys.txt");
   for (LaunchArgument& each : arguments)
     if (const ArgumentName* const now = table.other_name(each.name)) each.name = now->flag;

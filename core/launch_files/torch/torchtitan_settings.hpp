@@ -9,6 +9,6 @@ namespace plumbline {
 
 /// Every key is used, named as without effect, or refused. Names of before 2025 are taken as well. Throws
 /// InputError (place, key, found, expected) for a value that no configuration has.
-LaunchFile torchtitan_launch(std::vector<LaunchArgument> arguments);
+LaunchFile torchtitan_launch(std::vector<LaunchArgument> arguments, const BesideFile& beside = {});
 
 }  // namespace plumbline

@@ -125,6 +125,37 @@ TEST_F(LaunchCommands, ModelsAreExplained) {
   }
 }
 
+/// Every option of a configuration, which the file's values give way to.
+TEST_F(LaunchCommands, ExplainTakesTheOptionsOfPredict) {
+  const auto value_of = [](const json& explained, const std::string& key) {
+    std::string all;
+    for (const json& each : explained["settings"])
+      if (each["key"] == key)
+        all += each["value"].get<std::string>() + " of " + each["origin"].get<std::string>();
+    return all;
+  };
+  write("train.sh",
+        "torchrun pretrain_gpt.py --num-layers 8 --hidden-size 64 --num-attention-heads 2 "
+        "--max-position-embeddings 8 --vocab-size 99 --micro-batch-size 1 --seq-length $S "
+        "--tensor-model-parallel-size $TP --pipeline-model-parallel-size 3\n");
+  write("run.yaml", "model: llama-3.1-8b\nseq_length: 64\n");
+  const std::tuple<const char*, const char*, const char*> cases[] = {
+      {"train.sh --tp 2 --pp 2 --set seq_length=8", "tensor_model_parallel_size", "2 of --tp"},
+      {"train.sh --set TP=4 --pp 2 --seq-length 8", "tensor_model_parallel_size",
+       "4 of train.sh:1: --tensor-model-parallel-size"},
+      {"train.sh --tp 2 --pp 2 --seq-length 8 --hardware h100-sxm-80gb", "hardware",
+       "h100-sxm-80gb of --hardware"},
+      {"run.yaml --seq-length 128", "seq_length", "128 of --seq-length"},
+      {"run.yaml --seq-length 128", "model", "llama-3.1-8b of run.yaml:1"},
+      {"--model llama-3.1-8b --gpus 8", "world_size", "8 of --gpus"},
+  };
+  for (const auto& [arguments, key, value] : cases)
+    EXPECT_EQ(value_of(json_of(fmt::format("explain-config {} --json", arguments)), key), value) << arguments;
+  const Said refused = plumbline("explain-config run.yaml --seq-length many");
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("--seq-length: "));
+}
+
 TEST_F(LaunchCommands, RefusalsAreOneLine) {
   const std::string arguments =
       "--num-layers 2 --hidden-size 64 --num-attention-heads 2 --seq-length 8 --max-position-embeddings 8 "

@@ -89,12 +89,68 @@ TEST_F(BesideFile, OptionsAndVariablesFillAScript) {
   }
 }
 
+/// A value that is refused, and the options that say what it would.
+TEST_F(BesideFile, OptionsRescueAFileRefusedForItsOwnValue) {
+  struct Case {
+    const char* flags;
+    Overrides given;
+    const char* key;
+    const char* value;
+  };
+  const Case cases[] = {
+      {"--seq-length many", {{"seq_length", "2048"}}, "seq_length", "2048"},
+      {"", {{"seq_length", "2048"}}, "seq_length", "2048"},
+      {"--seq-length 8 --pipeline-model-parallel-size 5",
+       {{"pipeline_model_parallel_size", "4"}},
+       "pipeline_model_parallel_size",
+       "4"},
+      {"--seq-length 8 --recompute-granularity full --recompute-method x",
+       {{"recompute_method", "uniform"}, {"recompute_num_layers", "2"}, {"recompute_granularity", "full"}},
+       "recompute_num_layers",
+       "2"},
+      {"--seq-length 8 --attention-backend x",
+       {{"attention_backend", "unfused"}},
+       "attention_backend",
+       "unfused"},
+      {"--seq-length 8 --bf16 --fp16", {{"precision", "bf16"}}, "precision", "bf16"},
+      {"--seq-length 8 --group-query-attention --num-query-groups $G",
+       {{"model", "llama-2-7b"}},
+       "seq_length",
+       "8"},
+  };
+  for (const Case& each : cases) {
+    SCOPED_TRACE(each.flags);
+    const std::string script = std::string("torchrun pretrain_gpt.py") + kShape + " " + each.flags;
+    EXPECT_NE(refusal(script, {}), "accepted");
+    EXPECT_EQ(find_config_key(each.key)->print(load(script, each.given)), each.value);
+  }
+  // An option about something else rescues nothing, and the first reason is told.
+  const std::string script = std::string("torchrun pretrain_gpt.py") + kShape + " --seq-length many";
+  EXPECT_THAT(refusal(script, {{"precision", "bf16"}}), HasSubstr("seq_length: found \"many\""));
+}
+
+TEST_F(BesideFile, DefaultsThatTheNumberOfGpusFollowsFromAreNamed) {
+  const std::string start = "N=${SLURM_NNODES:-1}\nM=${MASTER_PORT:-6000}\ntorchrun --nnodes $N ";
+  const std::string end = "--nproc_per_node 8 --master_port $M pretrain_gpt.py --seq-length 8";
+  const auto notes = [&](const Overrides& given, const std::string& more) {
+    std::ofstream(path_) << start << end << kShape << more << "\n";
+    std::string note;
+    load_run_config(path_.string(), given, &note);
+    return note;
+  };
+  const auto named = HasSubstr(
+      "train.sh:1: ${SLURM_NNODES:-1} is taken as 1, which makes 8 GPUs; --gpus N or --set SLURM_NNODES=N");
+  EXPECT_THAT(notes({}, ""), testing::AllOf(named, testing::Not(HasSubstr("MASTER_PORT"))));
+  for (const Override& given : {Override{"world_size", "16"}, {"SLURM_NNODES", "2"}})
+    EXPECT_THAT(notes({given}, ""), testing::Not(HasSubstr("SLURM_NNODES"))) << given.key;
+}
+
 TEST_F(BesideFile, NamesThatTheScriptDoesNotReadAreKeysOfNoConfiguration) {
   const std::string script = "torchrun pretrain_gpt.py --seq-length 8 --tensor-model-parallel-size $TPS";
   EXPECT_THAT(refusal(script, {{"TP", "4"}}), HasSubstr("found the unknown key \"TP\""));
   EXPECT_THAT(refusal(script, {{"T P", "4"}}), HasSubstr("found the unknown key"));
   EXPECT_THAT(refusal(script, {}), testing::AllOf(HasSubstr("--tensor-model-parallel-size: found \"$TPS\""),
-                                                  HasSubstr("or --tensor-model-parallel-size")));
+                                                  HasSubstr("or give --tensor-model-parallel-size")));
 }
 
 }  // namespace
