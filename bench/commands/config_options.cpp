@@ -64,6 +64,10 @@ Overrides ConfigOptions::overrides() const {
   }
   all.insert(all.end(), flags.begin(), flags.end());
   for (const Override& given : all) refuse_empty(given);
+  if (!ignored.empty() && source.empty())
+    throw InputError(fmt::format("--ignore: found {} without a file, expected CONFIG; remove the option",
+                                 printable(ignored.front())));
+  for (const std::string& key : ignored) all.push_back({key, "", "--ignore", true});
   return all;
 }
 
@@ -87,7 +91,7 @@ bool ConfigOptions::gives(std::string_view key) const {
   const Overrides all = overrides();
   return std::any_of(all.begin(), all.end(), [key](const Override& each) {
     const ConfigKey* known = find_config_key(each.key);
-    return known != nullptr && known->name == key;
+    return !each.ignores && known != nullptr && known->name == key;
   });
 }
 
@@ -119,6 +123,13 @@ void add_config_options(CLI::App& command, ConfigOptions& options, const std::st
   command.add_option("--set", options.settings, "Set a configuration key; may be repeated")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
+  if (what == "CONFIG") {
+    command
+        .add_option("--ignore", options.ignored,
+                    "Leave an argument of a launch file, or a key of CONFIG, out; may be repeated")
+        ->type_name("KEY")
+        ->allow_extra_args(false);
+  }
   for (const ConfigKey& key : config_keys()) {
     const std::string flags = fmt::format("--{}{}", key.flag(), key.alias.empty() ? "" : ",--" + key.alias);
     command

@@ -1,6 +1,7 @@
 #include "core/config_text/config_file.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
@@ -55,6 +56,21 @@ bool is_model_json(const std::string& path, const std::string& text) {
       path || similar.empty() ? "" : fmt::format(" (did you mean {}?)", similar)));
 }
 
+std::string why_unknown(const std::string& key, const std::string& origin) {
+  try {
+    get_config_key(key, origin);
+  } catch (const InputError& unknown) {
+    return unknown.what();
+  }
+  return "";
+}
+
+void refuse_ignored(const BesideFile& beside, const std::string& name) {
+  LaunchFile none;
+  none.beside = beside;
+  none.require_ignored(name);
+}
+
 }  // namespace
 
 ConfigFile::ConfigFile(const std::string& source, const BesideFile& beside)
@@ -62,6 +78,7 @@ ConfigFile::ConfigFile(const std::string& source, const BesideFile& beside)
   std::error_code ignored;
   if (source.empty()) {
     name_ = "command line";
+    refuse_ignored(beside, name_);
     root_ = std::make_shared<const YAML::Node>(YAML::NodeType::Map);
     return;
   }
@@ -87,14 +104,33 @@ ConfigFile::ConfigFile(const std::string& source, const BesideFile& beside)
     if (!model) {
       folder_ = fs::path(source).parent_path().string();
       read_yaml(text);
+      leave_out(beside);
       model = is_model_mapping(text);
     }
   }
+  if (model) refuse_ignored(beside, name_);
   if (!model) return;
   folder_.clear();  // `source` is as the current folder has it
   YAML::Node root(YAML::NodeType::Map);
   root["model"] = source;
   root_ = std::make_shared<const YAML::Node>(root);
+}
+
+void ConfigFile::leave_out(const BesideFile& beside) {
+  if (beside.ignored.empty()) return;
+  YAML::Node left(YAML::NodeType::Map);
+  BesideFile open = beside;
+  for (const auto& entry : *root_) {
+    if (!entry.first.IsScalar() || !beside.ignores(entry.first.Scalar())) {
+      left.force_insert(entry.first, entry.second);
+      continue;
+    }
+    open.ignored.erase(BesideFile::plain_name(entry.first.Scalar()));
+    notes_.push_back(
+        fmt::format("{}: {}: {}", origin(entry.first), printable(entry.first.Scalar()), kIgnored));
+  }
+  refuse_ignored(open, name_);
+  root_ = std::make_shared<const YAML::Node>(left);
 }
 
 bool ConfigFile::is_model_mapping(const std::string& text) const {
@@ -180,24 +216,35 @@ ConfigText ConfigFile::value(const YAML::Node& key, const YAML::Node& node) cons
 
 Settings ConfigFile::settings(const YAML::Node& mapping, const std::set<std::string>& except) const {
   Settings settings;
+  std::vector<std::string> unknown;  // all of them, told at once
   for (const auto& entry : mapping) {
     if (!entry.first.IsScalar()) {
       throw InputError(fmt::format("{}: expected the name of a key", origin(entry.first)));
     }
     if (except.contains(entry.first.Scalar())) continue;
-    const ConfigKey& key = get_config_key(entry.first.Scalar(), origin(entry.first));
+    const std::string& written = entry.first.Scalar();
+    if (find_config_key(written) == nullptr) {
+      unknown.push_back(unknown.empty() ? why_unknown(written, origin(entry.first))
+                                        : fmt::format("{}: {}", origin(entry.first), printable(written)));
+      continue;
+    }
+    const ConfigKey& key = get_config_key(written, origin(entry.first));
     if (!settings.emplace(key.name, value(entry.first, entry.second)).second) {
       throw InputError(
           fmt::format("{}: {}: found twice, expected once; remove one", origin(entry.first), key.name));
     }
   }
+  if (unknown.size() == 1) throw InputError(unknown.front());
+  if (!unknown.empty())
+    throw InputError(fmt::format("{}; unknown as well: {}; remove them, or leave each out with --ignore KEY",
+                                 unknown.front(), fmt::join(unknown.begin() + 1, unknown.end(), ", ")));
   return settings;
 }
 
 Settings settings_of(const Overrides& overrides) {
   Settings settings;
   for (const Override& each : overrides) {
-    settings[get_config_key(each.key, each.origin).name] = {each.value, each.origin, ""};
+    if (!each.ignores) settings[get_config_key(each.key, each.origin).name] = {each.value, each.origin, ""};
   }
   return settings;
 }

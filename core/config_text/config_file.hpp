@@ -60,6 +60,7 @@ class ConfigFile {
 
  private:
   void read_yaml(const std::string& text);
+  void leave_out(const BesideFile& beside);
   /// True if the mapping is a config.json, whatever its name. Throws InputError if YAML has its keys.
   bool is_model_mapping(const std::string& text) const;
   void take(const LaunchFile& launch);

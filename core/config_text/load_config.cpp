@@ -118,7 +118,9 @@ CommandLine command_line(const std::string& source, const Overrides& overrides) 
   CommandLine line;
   Overrides keys;
   for (const Override& each : overrides) {
-    if (find_config_key(each.key) == nullptr && has_variable(source, each.key)) {
+    if (each.ignores) {
+      line.beside.ignored.insert(BesideFile::plain_name(each.key));
+    } else if (find_config_key(each.key) == nullptr && has_variable(source, each.key)) {
       line.beside.variables[each.key] = each.value;
     } else {
       keys.push_back(each);

@@ -11,6 +11,7 @@ struct Override {
   std::string key;
   std::string value;
   std::string origin = "--set";  // name in errors: "--tp"
+  bool ignores = false;          // the file's key is left out: --ignore key
 };
 
 /// The last of several overrides of one key counts.

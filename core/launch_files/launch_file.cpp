@@ -136,6 +136,18 @@ std::optional<LaunchFile> read_one(std::string_view text, const std::string& nam
                   name));
 }
 
+/// The same with all faults of values told at once.
+std::optional<LaunchFile> read_whole(std::string_view text, const std::string& name, const OtherFile& other,
+                                     const BesideFile& beside) {
+  std::optional<LaunchFile> file = read_one(text, name, other, beside);
+  if (!file) return file;
+  for (std::string& fault : file->faults)
+    if (fault.starts_with("--") && !fault.starts_with(name)) fault = fmt::format("{}: {}", name, fault);
+  if (!file->faults.empty()) file->require_modelled();
+  file->require_ignored(name);
+  return file;
+}
+
 }  // namespace
 
 OtherFile files_near(const std::string& path) {
@@ -174,13 +186,13 @@ std::optional<LaunchFile> read_long_log(const std::string& path, const std::stri
 std::optional<LaunchFile> read_launch_file(std::string_view text, const std::string& name,
                                            const OtherFile& other, const BesideFile& beside) {
   try {
-    return read_one(text, name, other, beside);
+    return read_whole(text, name, other, beside);
   } catch (const InputError& refused) {
     if (beside.keys.empty()) throw;
     BesideFile more = beside;
     more.replaces_rules = true;
     try {
-      return read_one(text, name, other, more);
+      return read_whole(text, name, other, more);
     } catch (const InputError&) {
       throw refused;
     }

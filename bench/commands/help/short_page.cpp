@@ -111,7 +111,6 @@ void write_keys(ShortLines& lines, const Page& page) {
 std::string short_page(const Page& page, const TextStyle& style) {
   ShortLines lines(style);
   lines.wrapped_line(page.name + " - " + page.summary);
-  lines.blank();
   lines.wrapped_line("Usage: " + page.synopsis);
   if (!page.commands.empty()) lines.heading("COMMANDS");
   for (const PageCommand& command : page.commands) lines.entry(command.name, command.summary);

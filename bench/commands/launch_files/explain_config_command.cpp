@@ -41,10 +41,11 @@ std::string in_words(const ModelConfig& model) {
 }
 
 /// Values are read as by `predict`, which refuses bad ones.
-Explained settings_of_file(const std::string& source) {
+Explained settings_of_file(const std::string& source, const BesideFile& beside) {
   Explained found;
   found.file.framework = "plumbline";
-  const ConfigFile config(source);
+  const ConfigFile config(source, beside);
+  found.file.notes = config.notes();
   ConfigDraft draft;
   std::error_code ignored;
   for (const auto& [key, value] : config.settings(config.root(), {"matrix", "include", "exclude", "fit"})) {
@@ -78,7 +79,7 @@ Explained settings_in(const std::string& source, const BesideFile& beside) {
     const std::string text = read_text_file(source, kMostLaunchBytes);
     if (auto launch = read_launch_file(text, name, files_near(source), beside)) return of_launch(*launch);
   }
-  return settings_of_file(source);
+  return settings_of_file(source, beside);
 }
 
 /// The keys of a file with those of options over them.

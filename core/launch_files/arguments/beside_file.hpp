@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 
 namespace plumbline {
@@ -9,10 +10,22 @@ namespace plumbline {
 struct BesideFile {
   std::map<std::string, std::string> keys;       // a configuration's key by its canonical name → value
   std::map<std::string, std::string> variables;  // of the shell that would run a script
+  std::set<std::string> ignored;                 // the file's arguments that are left out: plain_name()
   /// Arguments all of whose keys are given here are left out, too: for a file that is refused otherwise.
   bool replaces_rules = false;
 
   bool gives(const std::string& key) const { return keys.contains(key); }
+  bool ignores(const std::string& name) const { return ignored.contains(plain_name(name)); }
+  /// "--cpu-offloading" as cpu_offloading.
+  static std::string plain_name(std::string name) {
+    name.erase(0, name.find_first_not_of('-'));
+    for (char& c : name)
+      if (c == '-') c = '_';
+    return name;
+  }
 };
+
+/// Reason of an argument that is left out.
+inline constexpr const char* kIgnored = "left out by --ignore";
 
 }  // namespace plumbline

@@ -61,7 +61,7 @@ LaunchArguments::LaunchArguments(const std::vector<LaunchArgument>& arguments, c
   std::map<std::string, const LaunchArgument*> last;
   for (const LaunchArgument& argument : arguments) last[argument.name] = &argument;
   for (const LaunchArgument& argument : arguments)
-    if (last[argument.name] == &argument) sort(argument, table);
+    if (last[argument.name] == &argument) attempt([&] { sort(argument, table); });
 }
 
 bool LaunchArguments::replaced(LaunchArgument& argument, const ArgumentRow& row) {
@@ -72,6 +72,7 @@ bool LaunchArguments::replaced(LaunchArgument& argument, const ArgumentRow& row)
       argument.values = {beside.keys.at(key)};
       argument.known = true;
     } else if (!argument.known && !beside.gives(key)) {
+      kept_[argument.name] = argument;  // it is given, though not known
       throw InputError(fmt::format(
           "{}: {}: found \"{}\", {}; expected one that the file sets itself; write it, or give --{}",
           printable(argument.place, kLongestPlace), argument.name,
@@ -95,12 +96,16 @@ bool LaunchArguments::replaced(LaunchArgument& argument, const ArgumentRow& row)
 void LaunchArguments::sort(LaunchArgument argument, const ArgumentTable& table) {
   const ArgumentRow* const row = table.find(argument.name);
   const std::string place = printable(argument.place, kLongestPlace);
+  if (file_.beside.ignores(argument.name)) {
+    file_.without_effect.push_back({printable(argument.name, 100), place, kIgnored});
+    return;
+  }
   if (row == nullptr && argument.values == std::vector<std::string>{"None"}) {
-    file_.without_effect.push_back({printable(argument.name), place, "it is not given a value"});
+    file_.without_effect.push_back({printable(argument.name, 100), place, "it is not given a value"});
     return;
   }
   if (row == nullptr) {
-    file_.refused.push_back({printable(argument.name), place,
+    file_.refused.push_back({printable(argument.name, 100), place,
                              ArgumentTable::unknown(file_.framework, table.nearest(argument.name))});
     return;
   }
@@ -155,6 +160,8 @@ const LaunchArgument* LaunchArguments::find(const std::string& name) const {
 std::string LaunchArguments::text(const std::string& name, const std::string& otherwise) const {
   const LaunchArgument* const argument = find(name);
   if (argument == nullptr) return otherwise;
+  if (!argument->known)
+    refuse(name, "one that the file sets itself; write it, or give its variable with --set");
   if (argument->values.size() != 1) refuse(name, "one value");
   return argument->values.front();
 }

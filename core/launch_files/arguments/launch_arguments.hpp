@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/error.hpp"
 #include "core/launch_files/arguments/argument_table.hpp"
 #include "core/launch_files/arguments/launch_settings.hpp"
 
@@ -16,7 +17,7 @@ class LaunchArguments {
  public:
   /// Sorts `arguments`: keys become settings of `file`, those without effect and those that are not modelled
   /// its remarks; rules and the model's shape are kept to be asked for. The last of several counts, and
-  /// values beside the file over its own. Throws InputError for a key whose value the file leaves open.
+  /// values beside the file over its own. Values that the file leaves open are its faults.
   LaunchArguments(const std::vector<LaunchArgument>& arguments, const ArgumentTable& table, LaunchFile& file);
 
   bool has(const std::string& name) const { return kept_.contains(name); }
@@ -25,6 +26,15 @@ class LaunchArguments {
   std::string text(const std::string& name, const std::string& otherwise) const;
   std::int64_t integer(const std::string& name, std::int64_t otherwise) const;
   double number(const std::string& name, double otherwise) const;
+  /// Runs a step of reading, whose InputError becomes one of the file's faults.
+  template <class Step>
+  void attempt(const Step& step) {
+    try {
+      step();
+    } catch (const InputError& error) {
+      file_.faults.emplace_back(error.what());
+    }
+  }
   /// A switch, given alone or with true or false.
   bool on(const std::string& name) const;
 

@@ -44,6 +44,7 @@ struct LaunchFile {
   std::vector<LaunchSetting> settings;
   std::vector<LaunchRemark> without_effect;
   std::vector<LaunchRemark> refused;
+  std::vector<std::string> faults;  // messages about values that no configuration has
   /// Micro-batches of a replica in a step, where the global batch follows from the number of GPUs; 0: it does
   /// not.
   std::int64_t num_microbatches = 0;
@@ -55,8 +56,10 @@ struct LaunchFile {
   std::vector<ModelSize> model_sizes;
   std::string no_model;  // why those make no model, for users who name none
 
-  /// Throws InputError for the first refused argument.
+  /// Throws InputError that names all refused arguments and faults, in one line.
   void require_modelled() const;
+  /// Throws InputError for an ignored name that is not an argument of the file `name`.
+  void require_ignored(const std::string& name) const;
 };
 
 }  // namespace plumbline

@@ -321,22 +321,23 @@ LaunchFile megatron_launch(const std::vector<LaunchArgument>& arguments, const L
   }
   LaunchArguments from(given, argument_table("megatron_flags.txt"), file);
   MegatronDialect used = dialect;
-  used.recipe = !file.no_model.empty() || !derive_model(from, dialect);
+  used.recipe = !file.no_model.empty();
+  if (!used.recipe) from.attempt([&] { used.recipe = !derive_model(from, dialect); });
   if (used.recipe) {
     file.notes.push_back(fmt::format(
         "the file changes a recipe, which has the model and other values (--model, --seq-length, ...); taken "
         "are bf16, the distributed optimizer and overlap of Megatron-Bridge's recipes for {}",
         dialect.finetunes ? "fine-tuning" : "pre-training"));
   }
-  set_megatron_sharding(from, used);
-  set_sizes(from, launcher, dialect.partial);
-  set_precision(from, used);
-  set_lean_states(from);
-  set_megatron_layout(from);
-  set_context(from);
-  set_experts(from, dialect.partial);
-  set_recomputation(from, dialect.partial);
-  set_kernels(from);
+  from.attempt([&] { set_megatron_sharding(from, used); });
+  from.attempt([&] { set_sizes(from, launcher, dialect.partial); });
+  from.attempt([&] { set_precision(from, used); });
+  from.attempt([&] { set_lean_states(from); });
+  from.attempt([&] { set_megatron_layout(from); });
+  from.attempt([&] { set_context(from); });
+  from.attempt([&] { set_experts(from, dialect.partial); });
+  from.attempt([&] { set_recomputation(from, dialect.partial); });
+  from.attempt([&] { set_kernels(from); });
   if (!dialect.partial)
     for (const auto& [key, value] : kMegatronDefaults) from.set_default(key, value);
   if (launcher.world_size == 0) file.notes.emplace_back(kNoGpusNote);

@@ -103,6 +103,10 @@ class MegatronKeys {
   explicit MegatronKeys(LaunchFile& file) : file_(file) {}
 
   void add(LaunchArgument key) {
+    if (file_.beside.ignores(key.name)) {
+      file_.without_effect.push_back({shown(key), key.place, kIgnored});
+      return;
+    }
     std::vector<std::string> path = parts(key.name);
     if (path.front() == "ConfigContainer" && path.size() > 1) path.erase(path.begin());
     const std::string leaf = path.back();
@@ -330,6 +334,7 @@ std::optional<LaunchFile> megatron_yaml_launch(std::string_view text, const std:
   if (!bridge && !lm) return std::nullopt;
   LaunchFile file;
   file.framework = bridge ? "Megatron-Bridge" : "Megatron-LM";
+  file.beside = beside;
   MegatronKeys keys(file);
   for (LaunchArgument& each : yaml_arguments(std::string(text), name)) {
     const std::size_t dashes = each.name.starts_with("--") ? 0 : each.name.find(".--") + 1;

@@ -231,10 +231,10 @@ LaunchFile trainer_launch(std::vector<LaunchArgument> arguments, const OtherFile
   }
   std::erase_if(arguments, [&](const LaunchArgument& each) { return each.name.starts_with(kInside); });
   LaunchArguments from(arguments, argument_table("hugging_face_keys.txt"), file);
-  set_trainer_sizes(from);
-  set_trainer_precision(from);
-  set_trainer_method(from);
-  set_trainer_kernels(from);
+  from.attempt([&] { set_trainer_sizes(from); });
+  from.attempt([&] { set_trainer_precision(from); });
+  from.attempt([&] { set_trainer_method(from); });
+  from.attempt([&] { set_trainer_kernels(from); });
   if (gives(from, "deepspeed")) {
     read_deepspeed(from, "deepspeed", other);
   } else if (!inside.empty()) {

@@ -211,13 +211,13 @@ LaunchFile torchtitan_launch(std::vector<LaunchArgument> arguments, const Beside
   from.set("model", model, "model.flavor");
   const ModelConfig shape =
       model.starts_with('{') ? parse_model_config(model, "model.flavor") : *find_preset(model);
-  set_titan_ranks(from);
-  set_torchtitan_layout(from, shape.layers);
-  set_titan_batch(from);
-  set_titan_experts(from, shape);
-  set_titan_recomputation(from);
-  set_titan_software(from);
-  set_titan_numerics(from);
+  from.attempt([&] { set_titan_ranks(from); });
+  from.attempt([&] { set_torchtitan_layout(from, shape.layers); });
+  from.attempt([&] { set_titan_batch(from); });
+  from.attempt([&] { set_titan_experts(from, shape); });
+  from.attempt([&] { set_titan_recomputation(from); });
+  from.attempt([&] { set_titan_software(from); });
+  from.attempt([&] { set_titan_numerics(from); });
   return file;
 }
 

@@ -129,6 +129,64 @@ TEST_F(BesideFile, OptionsRescueAFileRefusedForItsOwnValue) {
   EXPECT_THAT(refusal(script, {{"precision", "bf16"}}), HasSubstr("seq_length: found \"many\""));
 }
 
+TEST_F(BesideFile, AllRefusalsAreToldAtOnceAndIgnoredOnesLeftOut) {
+  struct Case {
+    const char* flags;
+    std::vector<const char*> told;  // each with the way out
+  };
+  const Case cases[] = {
+      {"--softmax-type learnable", {"--softmax-type: not modelled", "remove it", "--ignore softmax-type"}},
+      {"--foo 1 --bar", {"--foo: unknown", "--bar: unknown", "remove them", "--ignore bar"}},
+      {"--bf16 --fp16 --recompute-granularity full --recompute-method x --foo",
+       {"--fp16: found with --bf16", "--recompute-method: found \"x\"", "--foo: unknown", "--ignore foo"}},
+      {"--micro-batch-size $B --tensor-model-parallel-size $T",
+       {"found \"$B\"", "give --micro-batch-size", "found \"$T\"", "give --tensor-model-parallel-size"}},
+  };
+  for (const Case& each : cases) {
+    const std::string script =
+        std::string("torchrun pretrain_gpt.py") + kShape + " --seq-length 8 " + each.flags;
+    std::ofstream(path_) << script << "\n";
+    std::string refused = "accepted";
+    try {
+      load_run_config(path_.string(), {});
+    } catch (const InputError& error) {
+      refused = error.what();
+    }
+    for (const char* told : each.told) EXPECT_THAT(refused, HasSubstr(told));
+    EXPECT_THAT(refused, testing::Not(HasSubstr("missing"))) << "follows from another fault";
+  }
+  const auto ignoring = [&](std::initializer_list<const char*> names) {
+    Overrides all;
+    for (const char* name : names) all.push_back({name, "", "--ignore", true});
+    return refusal("torchrun pretrain_gpt.py --seq-length 8 --foo 1 --use-bar", all);
+  };
+  EXPECT_EQ(ignoring({"foo", "use-bar"}), "accepted");
+  EXPECT_EQ(ignoring({"--foo", "use_bar"}), "accepted");
+  EXPECT_THAT(ignoring({"foo"}), HasSubstr("--use-bar: unknown"));
+  EXPECT_THAT(ignoring({"foo", "use-bar", "bax"}), HasSubstr("--ignore: found bax, expected an argument of"));
+}
+
+TEST_F(BesideFile, UnknownKeysAreToldAtOnceAndIgnored) {
+  const fs::path run = fs::path(testing::TempDir()) / "ignored.yaml";
+  std::ofstream(run) << "model: llama-2-7b\nlr: 1\nwandb: x\nseq_length: 8\n";
+  const auto read = [&](const Overrides& given) {
+    try {
+      std::string note;
+      load_run_config(run.string(), given, &note);
+      return note;
+    } catch (const InputError& error) {
+      return std::string(error.what());
+    }
+  };
+  EXPECT_THAT(read({}), testing::AllOf(HasSubstr(":2: found the unknown key \"lr\""), HasSubstr(":3: wandb"),
+                                       HasSubstr("--ignore KEY")));
+  EXPECT_THAT(read({{"lr", "", "--ignore", true}, {"wandb", "", "--ignore", true}}),
+              testing::AllOf(HasSubstr(":2: lr: left out by --ignore"), HasSubstr(":3: wandb: left out")));
+  EXPECT_THAT(read({{"gpus", "", "--ignore", true}}),
+              HasSubstr("--ignore: found gpus, expected an argument of"));
+  fs::remove(run);
+}
+
 TEST_F(BesideFile, DefaultsThatTheNumberOfGpusFollowsFromAreNamed) {
   const std::string start = "N=${SLURM_NNODES:-1}\nM=${MASTER_PORT:-6000}\ntorchrun --nnodes $N ";
   const std::string end = "--nproc_per_node 8 --master_port $M pretrain_gpt.py --seq-length 8";
