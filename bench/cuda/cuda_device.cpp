@@ -9,10 +9,12 @@
 #include <vector>
 
 #include "bench/measure/machine/near_device.hpp"
+#include "bench/processes/hosts/host_list.hpp"
 #include "core/backends/mpi/check.hpp"
 #include "core/backends/mpi/handle.hpp"
 #include "core/backends/nccl/nccl_communicator.hpp"
 #include "core/base/error.hpp"
+#include "core/base/standard_streams.hpp"
 #include "kernels/cuda/cuda_operators.hpp"
 
 namespace plumbline {
@@ -59,7 +61,14 @@ DevicePlace::DevicePlace(int world_rank) {
   }
   device_ = local_rank % devices;
   static_cast<void>(MachineTopology().stay_near(bus_of(device_)));
-  sharing_ = sharing_of(devices_of(host_.get(), local_ranks, device_), local_rank);
+  const std::vector<std::string> used = devices_of(host_.get(), local_ranks, device_);
+  sharing_ = sharing_of(used, local_rank);
+  if (world_rank == 0) say(note_of_hidden_devices(used, devices));
+  if (sharing_.turns > 1) {
+    int world = 1;
+    check_mpi(MPI_Comm_size(MPI_COMM_WORLD, &world), "MPI_Comm_size");
+    require_own_devices(this_host(), local_ranks, distinct_devices(used), world);
+  }
   if (sharing_.turns == 1) return;  // all ranks of the host need the same settings
   require_sharing(sharing_.turns, nccl_version_number());
   for (const auto& [name, value] : shared_gpu_settings(world_rank, nccl_version_number())) {

@@ -33,9 +33,9 @@ Record start_record(const std::string& id, const RunConfig& config, Asked asked)
   return record;
 }
 
-bool has_device(const RunConfig& config, Record& record) {
+bool has_device(const RunConfig& config, int ranks_here, Record& record) {
   if (config.machine.backend != Backend::cuda) return true;
-  add_cuda(cuda_facts(), config.parallel.world_size, record.machine);
+  add_cuda(cuda_facts(), ranks_here, record.machine);
   const auto reason = why_no_cuda(cuda_facts());
   if (!reason) return true;
   record.status = Status::unsupported;

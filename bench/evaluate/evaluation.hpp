@@ -24,7 +24,8 @@ Record start_record(const std::string& id, const RunConfig& config, Asked asked)
 /// True if this machine has what the configuration's backend needs to be measured. For backend cuda the
 /// record gets the devices, the libraries and the label of ranks that share a GPU. Without a device it gets
 /// the status `unsupported` with the reason.
-bool has_device(const RunConfig& config, Record& record);
+/// `ranks_here`: ranks of this host.
+bool has_device(const RunConfig& config, int ranks_here, Record& record);
 
 /// Checks of a run's files before its ranks start (bench/training/trainer/run_files.hpp): throws InputError
 /// for errors that a rank would end with, returns remarks for people.

@@ -191,11 +191,11 @@ CellsResult run_cells(const std::vector<MatrixCell>& cells, const CellsRequest& 
   };
   if (!request.predict_only) {
     hooks.measure = [&](const MatrixCell& cell, const std::function<bool()>& go_on, Record& record) {
-      if (!has_device(cell.config, record)) return true;
       int ranks_here = cell.config.layout().world();
       try {
-        for (std::string& remark : check_files(cell.config)) notes.doubts.insert(std::move(remark));
         if (!request.hosts.empty()) ranks_here = hosts_for(request.hosts, ranks_here).front().slots;
+        if (!has_device(cell.config, ranks_here, record)) return true;
+        for (std::string& remark : check_files(cell.config)) notes.doubts.insert(std::move(remark));
       } catch (const Error& refusal) {
         record.status = Status::failed;  // files may come, hosts may change
         record.reason = refusal.what();

@@ -1,6 +1,8 @@
 // One rank of `plumbline run`.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdlib>
 #include <functional>
@@ -10,9 +12,11 @@
 #include "bench/evaluate/evaluation.hpp"
 #include "bench/evaluate/host_memory_check.hpp"
 #include "bench/evaluate/record_parts.hpp"
+#include "bench/measure/machine/recorded_variables.hpp"
 #include "bench/measure/machine/version.hpp"
 #include "bench/plan/plan.hpp"
 #include "bench/processes/hosts/placement.hpp"
+#include "bench/processes/hosts/variables.hpp"
 #include "bench/processes/launch/rank_binding.hpp"
 #include "bench/run/cell_timelines.hpp"
 #include "bench/run/probed_run.hpp"
@@ -113,12 +117,27 @@ std::string try_to_write_files(const RunFiles& files, const RunConfig& config, c
   }
 }
 
+/// True for variables that ranks must agree on: NCCL's choices, not the places of a host's devices. No secret
+/// gets into a message.
+bool is_of_all_hosts(const std::string& name) {
+  constexpr std::array<std::string_view, 6> kOfOneHost = {"CUDA_VISIBLE_DEVICES", "NCCL_DEBUG",
+                                                          "NCCL_DEBUG_SUBSYS",    "NCCL_IB_HCA",
+                                                          "NCCL_SOCKET_IFNAME",   "NCCL_TOPO_FILE"};
+  if (std::find(kOfOneHost.begin(), kOfOneHost.end(), name) != kOfOneHost.end()) return false;
+  return is_recorded_variable(name) || name.starts_with("PLUMBLINE_");
+}
+
 /// Facts that may differ on ranks of other hosts. Of two profiles one might have something to probe and the
 /// other not.
 RankFacts facts_of(const RunConfig& config, const HardwareProfile& hardware) {
   RankFacts facts = describe(config);
   facts.emplace_back("model's keys", to_config_json(config.model));
   facts.emplace_back("version of plumbline", plumbline_version());
+  if (config.machine.backend == Backend::cuda) {
+    for (const std::string& name : device_variables()) {
+      if (is_of_all_hosts(name)) facts.emplace_back(name, process_variables()(name).value_or(""));
+    }
+  }
   facts.emplace_back("hardware profile (--hardware FILE gives all hosts the same)",
                      fmt::format("{} {:016x}", hardware.name, fnv1a(to_json(hardware))));
   return facts;

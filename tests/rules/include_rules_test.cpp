@@ -114,9 +114,10 @@ constexpr Room kRooms[] = {
      "core/schedule_text core/trace core/validate schedules"},
     {"bench/convert", "core/base core/checkpoints core/config core/config/families core/files core/tensor"},
     {"bench/cuda",
-     "bench/cuda/times bench/evaluate bench/measure/calibrate bench/measure/machine bench/processes/launch "
-     "bench/record bench/training/generate bench/training/trainer core/backends/mpi core/backends/nccl "
-     "core/base core/config core/profile core/run core/tensor kernels kernels/cuda <cublas> <cuda>"},
+     "bench/cuda/times bench/evaluate bench/measure/calibrate bench/measure/machine bench/processes/hosts "
+     "bench/processes/launch bench/record bench/training/generate bench/training/trainer core/backends/mpi "
+     "core/backends/nccl core/base core/config core/profile core/run core/tensor kernels kernels/cuda "
+     "<cublas> <cuda>"},
     {"bench/cuda/times",
      "analysis/hardware bench/measure/calibrate core/backends/nccl core/base core/tensor kernels <cuda>"},
     {"bench/evaluate",

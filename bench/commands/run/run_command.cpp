@@ -78,14 +78,15 @@ int launch_and_compare(const RunCommand& command, bool quiet) {
   std::vector<Host> hosts = chosen_hosts(command.launcher, process_variables());
   if (!hosts.empty()) hosts = hosts_for(hosts, config.layout().world());
   require_first(hosts);
+  const int ranks_here = hosts.empty() ? config.layout().world() : hosts.front().slots;
   Record record = start_record("run", config, Asked::measurement);
-  if (record.status != Status::ok || !has_device(config, record)) throw InputError(record.reason);
+  if (record.status != Status::ok || !has_device(config, ranks_here, record)) throw InputError(record.reason);
   std::string note;
   const Schedule schedule = schedule_for(config);
   for (const std::string& remark : check_files(config)) fmt::print(stderr, "note: {}\n", remark);
   if (!command.files.trace.empty()) check_can_write(command.files.trace, "--trace");
   check_budget(config, schedule);
-  check_host_memory(config, {hosts.empty() ? config.layout().world() : hosts.front().slots});
+  check_host_memory(config, {ranks_here});
   Checkpoints checkpoints;
   prepare(command, config, checkpoints);
   const HardwareProfile hardware = hardware_of(config, note);

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstdlib>
 #include <optional>
@@ -132,6 +133,21 @@ Variables process_variables() {
     if (value == nullptr || *value == '\0') return std::nullopt;
     return value;
   };
+}
+
+std::vector<std::string> device_variables() {
+  constexpr std::array<std::string_view, 3> kWholeNames = {"LD_LIBRARY_PATH", "PLUMBLINE_GEMM_CHOICE",
+                                                           "PLUMBLINE_NCCL_TIMEOUT"};
+  std::vector<std::string> names;
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    const std::string_view text = *variable;
+    const std::string_view name = text.substr(0, text.find('='));
+    if (name.starts_with("NCCL_") || name.starts_with("CUDA_") ||
+        std::find(kWholeNames.begin(), kWholeNames.end(), name) != kWholeNames.end())
+      names.emplace_back(name);
+  }
+  std::sort(names.begin(), names.end());
+  return names;
 }
 
 bool is_on_path(const std::string& program) {

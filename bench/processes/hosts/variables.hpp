@@ -4,6 +4,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace plumbline {
 
@@ -12,6 +13,10 @@ using Variables = std::function<std::optional<std::string>(const std::string& na
 
 /// This process's own environment.
 Variables process_variables();
+
+/// Names in this process's environment that backend cuda and its libraries read, sorted: NCCL_*, CUDA_*,
+/// LD_LIBRARY_PATH and plumbline's own for this backend.
+std::vector<std::string> device_variables();
 
 /// True if a folder of PATH has that program.
 bool is_on_path(const std::string& program);

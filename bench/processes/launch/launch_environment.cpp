@@ -54,6 +54,10 @@ std::vector<std::string> mpirun_command(int ranks, const std::string& program,
       bind_ranks ? binding(ranks_here) : std::vector<std::string>{"--bind-to", "none"};
   command.insert(command.end(), bound.begin(), bound.end());
   if (!hosts.empty()) command.insert(command.end(), {"--host", host_option(hosts)});
+  // A shell on another host has an environment of its own; mpirun sends no more than its own variables.
+  if (hosts.size() > 1) {
+    for (const std::string& name : device_variables()) command.insert(command.end(), {"-x", name});
+  }
   command.push_back(program);
   command.insert(command.end(), arguments.begin(), arguments.end());
   return command;

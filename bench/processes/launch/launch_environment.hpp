@@ -12,7 +12,8 @@ namespace plumbline {
 
 /// mpirun, its options for this many ranks, and the program with its arguments. Ranks are bound to a core
 /// each if there are enough. With fewer processors than ranks they are bound to these round robin, unless
-/// `bind_ranks` is false. Without hosts all are started here.
+/// `bind_ranks` is false. Without hosts all are started here; with several,
+/// ranks on each of them get this process's device_variables().
 std::vector<std::string> mpirun_command(int ranks, const std::string& program,
                                         const std::vector<std::string>& arguments, bool bind_ranks,
                                         const std::vector<Host>& hosts = {});

@@ -7,7 +7,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 
 #include "core/backends/mpi/check.hpp"
 #include "core/base/error.hpp"
@@ -68,21 +67,25 @@ std::vector<std::string> gather_texts(const std::string& mine) {
 }  // namespace
 
 std::string first_difference(const std::vector<RankFacts>& ranks, const std::vector<std::string>& hosts) {
-  const std::map<std::string, std::string> first(ranks.front().begin(), ranks.front().end());
   const auto place = [&](std::size_t rank) { return fmt::format("rank {} on {}", rank, hosts[rank]); };
+  const auto value_in = [](const RankFacts& facts, const std::string& name) {
+    const auto known =
+        std::find_if(facts.begin(), facts.end(), [&](const auto& fact) { return fact.first == name; });
+    return known == facts.end() ? "nothing" : known->second;
+  };
   for (std::size_t rank = 1; rank < ranks.size(); ++rank) {
-    if (ranks[rank] == ranks.front()) continue;
-    for (const auto& [name, value] : ranks[rank]) {
-      const auto known = first.find(name);
-      const std::string other = known == first.end() ? "nothing" : printable(known->second, 200);
-      if (known != first.end() && known->second == value) continue;
-      return fmt::format(
-          "{}: {} has {}, {} has {}; expected the same program and the same files on every host", name,
-          place(0), other, place(rank), printable(value, 200));
+    for (const RankFacts& facts : {ranks[rank], ranks.front()}) {
+      for (const auto& fact : facts) {
+        const std::string& name = fact.first;
+        const std::string own = value_in(ranks.front(), name);
+        const std::string other = value_in(ranks[rank], name);
+        if (own != other) {
+          return fmt::format(
+              "{}: {} has {}, {} has {}; expected the same program and the same files on every host", name,
+              place(0), printable(own, 200), place(rank), printable(other, 200));
+        }
+      }
     }
-    return fmt::format(
-        "{} and {} have other keys; expected the same program and the same files on every host", place(0),
-        place(rank));
   }
   return "";
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "core/base/error.hpp"
 
@@ -37,6 +38,28 @@ std::vector<std::pair<std::string, std::string>> shared_gpu_settings(int world_r
           {"NCCL_NET", "Socket"},
           {"NCCL_MNNVL_ENABLE", "0"},
           {"NCCL_NVLS_ENABLE", "0"}};
+}
+
+int distinct_devices(const std::vector<std::string>& devices) {
+  return static_cast<int>(std::set<std::string>(devices.begin(), devices.end()).size());
+}
+
+void require_own_devices(const std::string& host, int ranks, int devices, int world) {
+  if (ranks <= devices || ranks == world) return;
+  throw InputError(
+      fmt::format("backend: found {} ranks and {} GPU{} on {}, expected a GPU for every rank on "
+                  "several hosts; change its slots in the hostfile",
+                  ranks, devices, devices == 1 ? "" : "s", host));
+}
+
+std::string note_of_hidden_devices(const std::vector<std::string>& devices, int visible) {
+  const int used = distinct_devices(devices);
+  if (visible >= used) return "";
+  return fmt::format(
+      "note: a rank sees {} of the {} GPUs of its host, so that NCCL may have no P2P between them; show all "
+      "to "
+      "every rank (Slurm: --gpus-per-node with --gpu-bind=none instead of --gpus-per-task)\n",
+      visible, used);
 }
 
 void require_sharing(int ranks_on_device, int nccl_version_number) {

@@ -28,6 +28,16 @@ DeviceSharing sharing_of(const std::vector<std::string>& devices, int local_rank
 /// documentation: "up to 2 ranks per GPU"; with more it may hang.
 std::vector<std::pair<std::string, std::string>> shared_gpu_settings(int world_rank, int nccl_version_number);
 
+int distinct_devices(const std::vector<std::string>& devices);
+
+/// Throws InputError, with the host's name, when ranks of one host of several share a GPU: the others would
+/// wait for them. `devices`, `ranks`: of this host.
+void require_own_devices(const std::string& host, int ranks, int devices, int world);
+
+/// A note when each rank sees fewer devices than its host's ranks use together, as with Slurm's
+/// --gpus-per-task: NCCL then cannot use P2P between them. Else "".
+std::string note_of_hidden_devices(const std::vector<std::string>& devices, int visible);
+
 /// Throws InputError when the loaded NCCL does not support this many ranks on one GPU.
 void require_sharing(int ranks_on_device, int nccl_version_number);
 

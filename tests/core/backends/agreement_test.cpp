@@ -26,7 +26,7 @@ TEST(Agreement, TheFirstDifferenceIsOneLine) {
       {{{"version", "1"}, {"seed", "8"}}, "seed: rank 0 on a has 7, rank 2 on b has 8;"},
       {{{"version", "1"}, {"seed", "7"}, {"more", "x\ny"}},
        "more: rank 0 on a has nothing, rank 2 on b has x"},
-      {{{"version", "1"}}, "rank 0 on a and rank 2 on b have other keys"},
+      {{{"version", "1"}}, "seed: rank 0 on a has 7, rank 2 on b has nothing;"},
   };
   for (const auto& c : cases) {
     const std::string line = first_difference({same, same, c.other}, {"a", "a", "b"});

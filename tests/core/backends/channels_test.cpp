@@ -92,5 +92,19 @@ TEST(SharedGpu, EveryRankHasAHostOfItsOwn) {
   EXPECT_THAT(shared_gpu_settings(1, 23003), ElementsAre(testing::Pair("NCCL_MULTI_RANK_GPU_ENABLE", "1")));
 }
 
+TEST(SharedGpu, OneHostOfSeveralWithAGpuTooFewIsNamed) {
+  EXPECT_NO_THROW(require_own_devices("node2", 8, 8, 16));
+  EXPECT_NO_THROW(require_own_devices("node2", 2, 1, 2));  // one host: good for correctness
+  EXPECT_THAT([] { require_own_devices("node2", 8, 7, 16); },
+              testing::ThrowsMessage<InputError>(HasSubstr("found 8 ranks and 7 GPUs on node2")));
+}
+
+TEST(SharedGpu, DevicesHiddenByTheLauncherAreSaid) {
+  const std::vector<std::string> used = {"0000:1A:00.0", "0000:1B:00.0"};
+  EXPECT_EQ(note_of_hidden_devices(used, 2), "");
+  EXPECT_EQ(note_of_hidden_devices({"0000:1A:00.0", "0000:1A:00.0"}, 1), "");
+  EXPECT_THAT(note_of_hidden_devices(used, 1), HasSubstr("a rank sees 1 of the 2 GPUs"));
+}
+
 }  // namespace
 }  // namespace plumbline::channels_test

@@ -138,6 +138,35 @@ TEST_F(SeveralHosts, GiveTheNumbersOfOneRank) {
   expect_nothing_left();
 }
 
+/// A pretended plumbline-cuda of two GPUs a host, and a remote shell with an environment of its own.
+TEST_F(SeveralHosts, GetTheVariablesOfTheDevice) {
+  fs::create_directory(folder_ / "bin");
+  fs::copy_file(PLUMBLINE_PROGRAM, folder_ / "bin/plumbline");
+  std::ofstream(folder_ / "bin/plumbline-cuda") << fmt::format(
+      "#!/bin/sh\n"
+      "gpu='{{\"name\":\"NVIDIA H100 80GB HBM3\",\"capability\":\"9.0\",\"memory_bytes\":85520809984,"
+      "\"free_bytes\":84520809984}}'\n"
+      "[ \"$1\" = doctor ] && echo \"{{\\\"problem\\\":\\\"\\\",\\\"devices\\\":[$gpu,$gpu],\\\"versions\\\":"
+      "{{\\\"nccl\\\":\\\"2.28.9\\\"}}}}\" && exit\n"
+      "env >{}/env.$OMPI_COMM_WORLD_RANK\nexit 3\n",
+      folder_.string());
+  fs::permissions(folder_ / "bin/plumbline-cuda", fs::perms::owner_all);
+  const std::string run =
+      "bin/plumbline run run.yaml --tp 2 --pp 2 --precision bf16 --hostfile $PLUMBLINE_HOSTFILE";
+  bash(
+      fmt::format("bash {}/bench/several_hosts.sh -s 2 2 bash -c 'export NCCL_ALGO=Ring "
+                  "PLUMBLINE_GEMM_CHOICE=first LD_LIBRARY_PATH=$LD_LIBRARY_PATH:/nowhere; "
+                  "PLUMBLINE_LAUNCH_AGENT=\"env -i PATH=$PATH $PLUMBLINE_LAUNCH_AGENT\" exec {} "
+                  "--backend cuda'",
+                  PLUMBLINE_SOURCE_DIR, run));
+  for (const char* rank : {"env.0", "env.3"}) {
+    const std::string environment = read(rank);
+    for (const char* set : {"NCCL_ALGO=Ring\n", "PLUMBLINE_GEMM_CHOICE=first\n", ":/nowhere\n"})
+      EXPECT_THAT(environment, HasSubstr(set)) << rank << read("err.txt");
+  }
+  expect_nothing_left();
+}
+
 TEST_F(SeveralHosts, WhatOneOfThemLacksIsALineWithItsName) {
   std::ofstream(folder_ / "tokens.bin") << std::string(16'000, '\0');
   const std::string run = "run run.yaml --pp 2 --data tokens.bin --hostfile $PLUMBLINE_HOSTFILE";
