@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <string>
 
 #include "bench/evaluate/evaluation.hpp"
 #include "bench/record/device_memory_report.hpp"
@@ -20,7 +21,8 @@ void become_cuda_program();
 struct CudaRun {
   training::TrainingResult training;
   DeviceMemoryReport device_memory;  // every rank's, the same on all of them
-  GpuReport gpu;                     // this rank's
+  GpuReport gpu;                     // this rank's, with the transports of all
+  std::string unsaved;               // why the kernels' trace is missing; on world rank 0
 };
 
 /// Trains on this rank's GPU; ranks of one host take its devices round robin, and share them if there are

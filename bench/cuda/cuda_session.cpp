@@ -1,10 +1,14 @@
 // One rank on its GPU: NCCL's set-up, and the observers.
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <array>
 #include <cstdlib>
 #include <functional>
 #include <optional>
+#include <set>
+#include <sstream>
 #include <string_view>
 
 #include "bench/cuda/cuda_backend.hpp"
@@ -88,13 +92,26 @@ DeviceMemoryReport device_report(const DeviceMemoryWatch& watch, const training:
   return {"measured with " + watch.source(), watch.readings().device, account_device(readings, allocated)};
 }
 
-GpuReport gpu_report(Operators& operators, const TensorMemory& memory, const NcclLog& log,
+/// Those of all ranks: rank 0 may have no message to another host.
+std::vector<std::string> transports_of_all(const NcclLog& log, MpiCommunicator& control) {
+  std::array<char, 256> text{};
+  const std::string mine = fmt::format("{}", fmt::join(log.transports(), "\n"));
+  mine.copy(text.data(), text.size() - 1);
+  std::set<std::string> ways;
+  for (const auto& of_rank : training::from_every_rank(control, text)) {
+    std::istringstream lines(of_rank.data());
+    for (std::string way; std::getline(lines, way);) ways.insert(way);
+  }
+  return {ways.begin(), ways.end()};
+}
+
+GpuReport gpu_report(Operators& operators, const TensorMemory& memory, std::vector<std::string> transports,
                      const GpuSampler& sampler) {
   GpuReport report;
   for (KernelChoice& choice : cuda_choices(operators)) {
     report.computed_by.push_back({std::move(choice.call), std::move(choice.by), std::move(choice.why)});
   }
-  for (std::string& way : log.transports()) {
+  for (std::string& way : transports) {
     report.computed_by.push_back({"messages and collectives", std::move(way), ""});
   }
   if (auto registered = memory.report()) report.computed_by.push_back(std::move(*registered));
@@ -127,6 +144,7 @@ CudaRun train_on_cuda(const RunConfig& config, const Schedule& schedule, const R
   options.context_ring = context_ring(config.parallel);
   options.smaller_rings = config.batch.dynamic_context_parallel;
   options.watchdog = watchdog_options();
+  options.warnings = [&log] { return log.warnings(); };
   options.multiprocessors = cuda_multiprocessors(*operators);
   std::optional<NcclCommunicator> made;
   memory_watch.connect([&] { made.emplace(config.layout(), control, options); });
@@ -166,8 +184,8 @@ CudaRun train_on_cuda(const RunConfig& config, const Schedule& schedule, const R
   run.training = training::train(config, schedule, *operators, communicator, control, memory.take(), progress,
                                  &observers, files.checkpoints, {}, host.get());
   run.device_memory = device_report(memory_watch, run.training, control);
-  run.gpu = gpu_report(*operators, memory, log, sampler);
-  if (trace) trace->write(schedule, files.trace + ".kernels.json", timeline.error());
+  run.gpu = gpu_report(*operators, memory, transports_of_all(log, control), sampler);
+  if (trace) run.unsaved = trace->write(schedule, files.trace + ".kernels.json", timeline.error());
   return run;
 }
 

@@ -5,6 +5,7 @@
 #include "core/backends/mpi/clock.hpp"
 #include "core/base/atomic_file.hpp"
 #include "core/base/error.hpp"
+#include "core/base/standard_streams.hpp"
 #include "core/profile/activity_message.hpp"
 
 namespace plumbline {
@@ -69,13 +70,12 @@ void CudaTrace::step_ends(Seconds origin, std::vector<Event>& events, Seconds& t
   events_ = events;
 }
 
-void CudaTrace::write(const Schedule& schedule, const std::string& path, Seconds device_error) {
-  const Layout& layout = control_.layout();
-  const Coordinates at = layout.coordinates(control_.rank());
+RankActivities CudaTrace::activities(Seconds device_error) const {
+  const Coordinates at = control_.layout().coordinates(control_.rank());
   RankActivities mine;
   mine.pipeline_rank = at.pipeline;
   mine.first = first_;
-  mine.last = read_clock();
+  mine.last = last_;
   mine.first.error += device_error;
   mine.last.error += device_error;
   // The events' times are since the origin, on the common clock.
@@ -91,18 +91,42 @@ void CudaTrace::write(const Schedule& schedule, const std::string& path, Seconds
     }
     mine.activities = attribute(collector_->recorded(), collector_->windows());
   }
+  return mine;
+}
+
+std::string CudaTrace::write(const Schedule& schedule, const std::string& path, Seconds device_error) {
+  const Layout& layout = control_.layout();
+  const Coordinates at = layout.coordinates(control_.rank());
   const bool shown = at.tensor == 0 && at.data == 0;
+  last_ = read_clock();  // of all ranks together
+  std::string failure;
+  std::vector<std::uint8_t> bytes;
+  try {
+    if (shown) bytes = to_bytes(activities(device_error));
+  } catch (const std::exception& error) {
+    failure = fmt::format("rank {}: {}", control_.rank(), error.what());
+  }
   if (control_.rank() != 0) {
-    if (shown) send(control_, to_bytes(mine));
-    return;
+    // Rank 0 waits for it in any case.
+    if (shown) send(control_, failure.empty() ? bytes : std::vector<std::uint8_t>(1));
+    if (!failure.empty()) say(fmt::format("note: --trace: {}\n", failure));
+    return "";
   }
-  std::vector<RankActivities> ranks;
-  ranks.push_back(std::move(mine));  // world rank 0 is pipeline rank 0
+  std::vector<std::vector<std::uint8_t>> all = {bytes};  // world rank 0 is pipeline rank 0
   for (int pipeline_rank = 1; pipeline_rank < layout.pipeline; ++pipeline_rank) {
-    ranks.push_back(rank_activities(receive(control_, layout.rank_of({0, 0, pipeline_rank}))));
+    all.push_back(receive(control_, layout.rank_of({0, 0, pipeline_rank})));
+    if (all.back().size() == 1 && failure.empty())
+      failure = fmt::format("pipeline rank {} has no records of its kernels", pipeline_rank);
   }
-  const MergedTimeline merged = merge(std::move(ranks), schedule);
-  write_whole_file(path, to_trace_events(merged) + '\n');
+  if (!failure.empty()) return fmt::format("--trace: {}: {}", path, failure);
+  try {
+    std::vector<RankActivities> ranks;
+    for (const auto& each : all) ranks.push_back(rank_activities(each));
+    write_whole_file(path, to_trace_events(merge(std::move(ranks), schedule)) + '\n');
+  } catch (const std::exception& error) {
+    return fmt::format("--trace: {}: {}", path, error.what());
+  }
+  return "";
 }
 
 }  // namespace plumbline

@@ -26,16 +26,19 @@ class CudaTrace final : public StepObserver {
   void step_ends(Seconds origin, std::vector<Event>& events, Seconds& tensor_communication) override;
 
   /// World rank 0 writes the last step of every pipeline rank (tensor and data coordinate 0) as Chrome trace
-  /// events. `device_error` bounds the error of this rank's device times against its host's clock. Throws
-  /// Error when the ranks' times cannot be put on one clock, or records were lost. Collective.
-  void write(const Schedule& schedule, const std::string& path, Seconds device_error);
+  /// events. `device_error` bounds the error of this rank's device times against its host's clock. Returns
+  /// the reason there when nothing could be written: the ranks' times cannot be put on one clock, records
+  /// were lost, or the file is not to be had. A measurement is worth more than its trace. Collective.
+  std::string write(const Schedule& schedule, const std::string& path, Seconds device_error);
 
  private:
   ClockReading read_clock() const;
+  /// This rank's. Throws Error when records were lost.
+  RankActivities activities(Seconds device_error) const;
 
   MpiCommunicator& control_;
   std::unique_ptr<CuptiCollector> collector_;
-  ClockReading first_;
+  ClockReading first_, last_;
   Seconds origin_;
   std::vector<Event> events_;
 };

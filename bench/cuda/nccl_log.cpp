@@ -2,24 +2,34 @@
 
 #include <unistd.h>
 
+#include <fmt/format.h>
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <fstream>
 #include <set>
 #include <sstream>
+
+#include "core/base/one_line.hpp"
+#include "core/base/standard_streams.hpp"
 
 namespace plumbline {
 namespace {
 
 constexpr std::string_view kVia = " via ";
 
-/// "NET/Socket" of "NET/Socket/0(1)/GDRDMA": transport and kind.
+constexpr std::string_view kDirect = "/GDRDMA";  // the network card reaches the GPU's memory
+constexpr std::string_view kWarning = "NCCL WARN ";
+
+/// "NET/Socket/GDRDMA" of "NET/Socket/0(1)/GDRDMA": transport and kind.
 std::string way_of(std::string_view rest) {
-  rest = rest.substr(0, rest.find_first_of(" \n\r("));
+  rest = rest.substr(0, rest.find_first_of(" \n\r"));
+  const bool direct = rest.find(kDirect) != std::string_view::npos;
+  rest = rest.substr(0, rest.find('('));
   const std::size_t kind = rest.find('/');
   const std::size_t end = kind == std::string_view::npos ? kind : rest.find('/', kind + 1);
-  return std::string(rest.substr(0, end));
+  return std::string(rest.substr(0, end)) + std::string(direct ? kDirect : "");
 }
 
 }  // namespace
@@ -40,6 +50,18 @@ std::vector<std::string> nccl_transports(std::string_view log) {
   return {ways.begin(), ways.end()};
 }
 
+std::string nccl_warnings(std::string_view log) {
+  constexpr std::size_t kMost = 20;
+  std::string warnings;
+  for (std::size_t found = 0, at = log.find(kWarning); at != std::string_view::npos && found < kMost;
+       at = log.find(kWarning, at + 1), ++found) {
+    const std::size_t end = log.find_first_of("\r\n", at);
+    warnings +=
+        fmt::format("{}\n", printable(log.substr(at, end == std::string_view::npos ? end : end - at)));
+  }
+  return warnings;
+}
+
 NcclLog::NcclLog() {
   if (std::getenv("NCCL_DEBUG") != nullptr) return;
   const char* place = std::getenv("TMPDIR");
@@ -54,16 +76,17 @@ NcclLog::NcclLog() {
 
 NcclLog::~NcclLog() {
   if (folder_.empty()) return;
+  if (std::uncaught_exceptions() > 0) say(warnings());
   std::remove(path().c_str());
   ::rmdir(folder_.c_str());
 }
 
-std::vector<std::string> NcclLog::transports() const {
-  if (folder_.empty()) return {};
+std::string NcclLog::text() const {
+  if (folder_.empty()) return "";
   const std::ifstream file(path());
   std::stringstream text;
   text << file.rdbuf();
-  return nccl_transports(text.str());
+  return text.str();
 }
 
 }  // namespace plumbline

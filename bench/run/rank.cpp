@@ -209,6 +209,7 @@ int run_as_rank(const RunConfig& config, const RunFiles& asked, int& argc, char*
     files.checkpoints = prepared_checkpoints(config, asked.checkpoints, communicator);
     std::optional<DeviceMemoryReport> device_memory;
     std::optional<GpuReport> gpu;
+    std::string unsaved;
     const auto train = [&] {
       switch (config.machine.backend) {
         case Backend::emulated:
@@ -218,6 +219,7 @@ int run_as_rank(const RunConfig& config, const RunFiles& asked, int& argc, char*
           CudaRun run = train_on_cuda(config, schedule, files, communicator, progress);
           device_memory = std::move(run.device_memory);
           gpu = std::move(run.gpu);
+          unsaved = std::move(run.unsaved);
           return std::move(run.training);
         }
         case Backend::cpu:
@@ -235,8 +237,9 @@ int run_as_rank(const RunConfig& config, const RunFiles& asked, int& argc, char*
       measurement.device_memory = std::move(device_memory);
       measurement.gpu = std::move(gpu);
       if (result.checkpoints) measurement.checkpoints = report_of(*result.checkpoints, files.checkpoints);
+      const std::string files_unsaved = try_to_write_files(files, config, schedule, hardware, result);
       write_measurement(measurement, probed.report(measurement),
-                        try_to_write_files(files, config, schedule, hardware, result));
+                        files_unsaved.empty() ? unsaved : files_unsaved);
     }
     return static_cast<int>(ExitCode::done);
   };

@@ -13,8 +13,9 @@
 namespace plumbline {
 namespace {
 
-[[noreturn]] void end_process(const std::string& failure) {
+[[noreturn]] void end_process(const std::string& failure, const std::function<std::string()>& warnings) {
   fmt::print(stderr, "{}\n", failure);
+  if (warnings) fmt::print(stderr, "{}", warnings());
   std::fflush(stderr);
   std::_Exit(static_cast<int>(ExitCode::rank_failed));
 }
@@ -57,7 +58,9 @@ NcclCommunicator::NcclCommunicator(const Layout& layout, MpiCommunicator& contro
   };
   transport.asynchronous_error = [this] { return asynchronous_error(); };
   transport.abort = [this] { abort(); };
-  transport.give_up = end_process;
+  transport.give_up = [warnings = options.warnings](const std::string& failure) {
+    end_process(failure, warnings);
+  };
   // A new thread is on device 0, and its first call there would make a context of hundreds of megabytes.
   transport.begins = [this] { (void)cudaSetDevice(device_); };
   watchdog_ = std::make_unique<Watchdog>(rank(), board_, std::move(transport), options.watchdog);

@@ -40,6 +40,7 @@ struct NcclOptions {
   int context_ring = 1;        // ranks of a sequence that send each other messages round a ring; 1: none do
   bool smaller_rings = false;  // as do halves of these, quarters and so on (dynamic_context_parallel)
   WatchdogOptions watchdog;
+  std::function<std::string()> warnings{};  // of NCCL, in lines; said when the watchdog ends the process
   NcclBlocks blocks;
   int multiprocessors = 0;  // of the device; 0: not known, and the budget of blocks is not checked
   DeviceLanes* lanes =
@@ -174,6 +175,9 @@ class NcclCommunicator final : public Communicator {
   /// Collective over `via`, in which `root` is the sending rank; from, to: world ranks. Null on others than
   /// those two.
   Lane* make_channel(MPI_Comm via, int root, int from, int to);
+  /// Waits for the first operation of a lane. Throws Error after the watchdog's timeout, which does not watch
+  /// yet.
+  void await_first(Lane& lane, const char* name);
   /// Neighbours in the ring of the ranks that share a sequence. `smaller`: and what closes those of parts.
   void make_context_ring(const MpiGroups& groups, int ranks, bool smaller);
   /// Null for a group of one. Throws Error when this rank is not in the group.

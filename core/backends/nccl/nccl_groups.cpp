@@ -2,12 +2,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <memory>
+#include <thread>
 #include <utility>
 
 #include "core/backends/mpi/check.hpp"
 #include "core/backends/nccl/nccl_communicator.hpp"
+#include "core/base/error.hpp"
 
 namespace plumbline {
 namespace {
@@ -84,7 +87,7 @@ void NcclCommunicator::make_groups(const MpiGroups& groups) {
     lane.comm->run("ncclAllReduce", [&](ncclComm_t connected) {
       return ncclAllReduce(word.data(), word.data(), 1, ncclInt32, ncclSum, connected, lane.stream.get());
     });
-    check_cuda(cudaStreamSynchronize(lane.stream.get()), "cudaStreamSynchronize");
+    await_first(lane, "ncclAllReduce");
   }
 }
 
@@ -129,8 +132,29 @@ NcclCommunicator::Lane* NcclCommunicator::make_channel(MPI_Comm via, int root, i
     return sends ? ncclSend(word.data(), 1, ncclInt32, 1, comm, lane.stream.get())
                  : ncclRecv(word.data(), 1, ncclInt32, 0, comm, lane.stream.get());
   });
-  check_cuda(cudaStreamSynchronize(lane.stream.get()), "cudaStreamSynchronize");
+  await_first(lane, sends ? "ncclSend" : "ncclRecv");
   return &lane;
+}
+
+void NcclCommunicator::await_first(Lane& lane, const char* name) {
+  const std::shared_ptr<EndEvent> end = ends_.take();
+  end->record(lane.stream.get());
+  const auto begin = std::chrono::steady_clock::now();
+  while (!end->reached()) {
+    const double waited = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    std::string error = lane.comm->asynchronous_error();
+    if (error.empty() && waited > timeout_.value) {
+      error = fmt::format(
+          "{} of {}: the first one has not ended within {:.0f} s; is a member stuck, or a "
+          "connection between their hosts?",
+          name, lane.comm->name(), timeout_.value);
+    }
+    if (!error.empty()) {
+      abort();  // or memory that the operation uses could not be freed
+      throw Error(error);
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
 }
 
 NcclLanes NcclCommunicator::lanes_by_kind() const {

@@ -24,9 +24,27 @@ TEST(NcclLog, NamesEveryWayOnce) {
                       "h:1:2 [0] NCCL INFO Channel 01/0 : 0[0] -> 1[1] via P2P/CUMEM/read\n"
                       "h:1:2 [0] NCCL INFO Channel 00/0 : 1[1] -> 0[0] [receive] via NET/Socket/0(2)/Shared\n"
                       "h:1:2 [0] NCCL INFO Channel 00 : 0[0] -> 1[1] via SHM/direct/direct\n"
+                      "h:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0(0)/GDRDMA\n"
+                      "h:1:2 [0] NCCL INFO Channel 01/0 : 0[0] -> 8[0] [send] via NET/IB/3/GDRDMA/Shared\n"
                       "h:1:2 [0] NCCL INFO NVLS comm 0x55 headRank 0 nHeads 8\n"
                       "h:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/direct pointer"),
-      ElementsAre("NET/Socket", "NVLS", "P2P/CUMEM", "P2P/direct", "SHM/direct"));
+      ElementsAre("NET/IB/GDRDMA", "NET/Socket", "NVLS", "P2P/CUMEM", "P2P/direct", "SHM/direct"));
+}
+
+TEST(NcclLog, WarningsAreShownWhenSomethingFails) {
+  EXPECT_EQ(nccl_warnings("h:1:2 [0] NCCL INFO all is well\n"), "");
+  EXPECT_EQ(
+      nccl_warnings("\n[2026] h:1:2 [0] misc/socket.cc:9 NCCL WARN no route to 10.0.0.2\nh NCCL INFO x"),
+      "NCCL WARN no route to 10.0.0.2\n");
+  testing::internal::CaptureStderr();
+  try {
+    const NcclLog log;
+    std::ofstream(std::getenv("NCCL_DEBUG_FILE")) << "h:1:2 [0] NCCL WARN no route\n";
+    throw std::runtime_error("failed");
+  } catch (const std::runtime_error&) {
+  }
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "NCCL WARN no route\n");
+  for (const char* name : {"NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_FILE"}) ::unsetenv(name);
 }
 
 TEST(NcclLog, IsWrittenWhereNobodyAskedForAnother) {

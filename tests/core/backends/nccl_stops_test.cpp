@@ -24,6 +24,16 @@ TEST(NcclStops, AMessageThatTheScheduleDoesNotHaveIsRefused) {
   rank.nccl.barrier(Group::world);
 }
 
+TEST(NcclStops, AConnectionThatIsNeverMadeEndsTheStart) {
+  if (world() < 2) GTEST_SKIP() << "needs two ranks";
+  fake::stalls() = true;
+  EXPECT_THAT(
+      [] { Rank(two_by(1, world()), Seconds{1}); },
+      testing::ThrowsMessage<Error>(HasSubstr("ncclAllReduce of the world group: the first one has not")));
+  fake::stalls() = false;
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
 TEST(NcclStops, ARankThatStopsIsNamed) {
   if (world() < 2) GTEST_SKIP() << "needs two ranks";
   const Layout layout = two_by(1, world());

@@ -86,7 +86,11 @@ ncclResult_t enqueue(const char* name, ncclComm_t comm, cudaStream_t stream, con
   ++plumbline::fake::calls_made()[name];
   ++of(comm)->under_way;
   submit(of(stream), in_launch_order([comm, work = std::move(work)] {
-           work(*of(comm));
+           if (plumbline::fake::stalls()) {
+             of(comm)->wait_for_abort();
+           } else {
+             work(*of(comm));
+           }
            --of(comm)->under_way;
          }));
   return ncclInProgress;
@@ -167,6 +171,11 @@ const std::byte* bytes(const void* data) {
 std::map<std::string, int>& plumbline::fake::most_blocks() {
   static std::map<std::string, int> most;
   return most;
+}
+
+bool& plumbline::fake::stalls() {
+  static bool all = false;
+  return all;
 }
 
 bool& plumbline::fake::one_queue() {

@@ -3,11 +3,13 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <string>
+#include <thread>
 
 namespace plumbline::fake {
 
@@ -42,6 +44,9 @@ struct Registration {
 };
 Registration& registration();
 
+/// True: operations of this process never end by themselves.
+bool& stalls();
+
 /// Number of times that this process has waited for the device: for a stream, an event or all of it.
 int waits_for_the_device();
 
@@ -70,6 +75,9 @@ class SharedComm {
   int member() const { return member_; }
   /// Ends this member's waiting, as ncclCommAbort does: the others keep waiting until they abort too.
   void abort() { aborted_ = true; }
+  void wait_for_abort() const {
+    while (!aborted_) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
   /// Operations that are in a stream and have not ended.
   std::atomic<int> under_way{0};
 
