@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstdlib>
 #include <utility>
 
 #include "core/launch_files/shell/shell_arithmetic.hpp"
@@ -81,6 +82,25 @@ void ShellExpansion::assign_array(const std::string& name, const ShellToken& tok
   variable.array = variable.is_set = true;
 }
 
+bool ShellExpansion::set_item(const std::string& name, std::string_view target, ShellWord& value) {
+  const std::string_view inside = target.substr(name.size() + 1, target.size() - name.size() - 2);
+  const auto found = state_.variables.find(name);
+  if (found == state_.variables.end() || !found->second.is_set || !found->second.array) return false;
+  ShellVariable& variable = found->second;
+  if (variable.readonly || variable.attributes || !variable.taint.empty()) return false;
+  const std::string text = quoted(inside, value.line);
+  const auto index =
+      UnknownParts::known(text) ? arithmetic(text, value.line, std::string(target)) : std::nullopt;
+  if (!index || *index < 0 || static_cast<std::size_t>(*index) > variable.items.size()) return false;
+  value.quoted = false;
+  if (static_cast<std::size_t>(*index) == variable.items.size()) {
+    variable.items.push_back(std::move(value));
+  } else {
+    variable.items[static_cast<std::size_t>(*index)] = std::move(value);
+  }
+  return true;
+}
+
 void ShellExpansion::assign(const ShellToken& token) {
   const std::size_t length = target_length(token.text);
   std::string_view rest = std::string_view(token.text).substr(length);
@@ -93,6 +113,7 @@ void ShellExpansion::assign(const ShellToken& token) {
   ShellWord value = whole(rest, token.line);
   value.line = token.line;
   if (length > name.size()) {
+    if (!append && set_item(name, std::string_view(token.text).substr(0, length), value)) return;
     taint_names(std::string_view(token.text).substr(0, length),
                 shell_taint(context_, token.line, "an item of a list is not evaluated"));
     return;
@@ -135,17 +156,25 @@ std::optional<std::int64_t> ShellExpansion::arithmetic(std::string_view text, in
                                                        const std::string& shown) {
   std::string values;  // they may be expressions that set others
   const auto value = shell_arithmetic(text, [&](const std::string& name) -> std::optional<std::string> {
-    const ShellVariable* const variable = state_.find(name);
-    if (variable == nullptr || variable->items.empty() || !variable->taint.empty()) return std::nullopt;
-    const std::string& held = variable->items.front().text;
+    const std::size_t length = name_length(name);
+    const ShellVariable* const variable = state_.find(name.substr(0, length));
+    if (variable == nullptr || !variable->taint.empty()) return std::nullopt;
+    const bool item = length < name.size();
+    if (item && variable->attributes) return std::nullopt;  // it may be an associative array
+    const std::size_t index = item ? std::strtoull(name.c_str() + length + 1, nullptr, 10) : 0;
+    if (index >= variable->items.size()) return std::nullopt;
+    const std::string& held = variable->items[index].text;
     values += UnknownParts::without(held) + " ";
     if (!UnknownParts::known(held)) return std::nullopt;
     return held;
   });
-  if (value) return value;
+  if (value) {
+    for (const auto& [name, number] : value->assigned) set(name, {fmt::format("{}", number), line});
+    return value->value;
+  }
   taint_set(text, line, shown);
   taint_set(values, line, shown);
-  return value;
+  return std::nullopt;
 }
 
 }  // namespace plumbline

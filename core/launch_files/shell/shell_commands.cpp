@@ -297,7 +297,13 @@ Truth ShellRunner::simple(const std::vector<ShellToken>& tokens, Words words, in
     Truth truth = Truth::unknown;
     for (std::size_t i = 1; i < words.size(); ++i) {
       ShellExpansion expansion(state, context_);
-      const std::string shown_text = "let " + context_.unknown.shown(words[i].text);
+      const std::string written = context_.unknown.shown(words[i].text);
+      const std::string shown_text = "let " + written;
+      // X=2*4 stands for names of files, of which there is none.
+      const bool product = UnknownParts::without(words[i].text).empty() &&
+                           written.find('*') != std::string::npos &&
+                           written.find_first_of("$`") == std::string::npos;
+      if (product) words[i].text = written;
       if (!UnknownParts::known(words[i].text)) {
         expansion.taint_names(words[i].text, taint(line, fmt::format("`{}` is not evaluated", shown_text)));
       } else if (const auto value = expansion.arithmetic(words[i].text, line, shown_text)) {

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/base/error.hpp"
+#include "core/launch_files/shell/shell_parameter.hpp"
 
 namespace plumbline {
 namespace {
@@ -39,34 +40,6 @@ bool changes(std::string_view name) {
   return kNames.contains(name);
 }
 
-/// Braces that bash would expand: {a,b} or {1..3}.
-bool has_braces(std::string_view text) {
-  char quote = 0;
-  int open = 0;
-  bool several = false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (c == '\\') {
-      ++i;
-    } else if (quote != 0) {
-      if (c == quote) quote = 0;
-    } else if (c == '\'' || c == '"') {
-      quote = c;
-    } else if (c == '$' && i + 1 < text.size() && text[i + 1] == '{') {
-      const std::size_t end = text.find('}', i);
-      if (end == std::string_view::npos) return true;
-      i = end;
-    } else if (c == '{') {
-      ++open;
-    } else if (open > 0 && (c == ',' || text.substr(i).starts_with(".."))) {
-      several = true;
-    } else if (c == '}' && several) {
-      return true;
-    }
-  }
-  return false;
-}
-
 }  // namespace
 
 void ShellContext::count(std::size_t more) {
@@ -92,7 +65,16 @@ class WordExpander {
       : in_(in), state_(in.state_), context_(in.context_), line_(line), mode_(mode), word_{"", line} {}
 
   std::vector<ShellWord> words(std::string_view text, bool in_quotes = false) {
-    if (mode_.split && has_braces(text)) {
+    const std::vector<std::string> braced =
+        mode_.split && !in_quotes && has_shell_braces(text) ? shell_braces(text) : std::vector<std::string>();
+    if (!braced.empty()) {
+      for (const std::string& each : braced) {
+        run(each, false);
+        end_word();
+      }
+      return std::move(words_);
+    }
+    if (mode_.split && has_shell_braces(text)) {
       in_.taint_names(text, shell_taint(context_, line_, "words in braces are not evaluated"));
       unknown(text, UnknownCause::outside, not_evaluated(), true);
     } else {
@@ -326,6 +308,12 @@ class WordExpander {
     if (length == 0 && !inside.empty() && (inside[0] == '@' || inside[0] == '*')) length = 1;
     while (length < inside.size() && name_length(inside) == 0 && is_digit(inside[length])) ++length;
     if (inside == "#") return special("$#", in_quotes);
+    if (inside.starts_with('#') && counted_items(inside.substr(1))) return;
+    if (inside.starts_with('!') && is_shell_name(inside.substr(1))) {
+      const ShellVariable* const named = known_variable(std::string(inside.substr(1)));
+      if (named != nullptr && is_shell_name(named->items.front().text))
+        return value_of(named->items.front().text, whole, in_quotes, Items::first);
+    }
     if (length == 0) return not_evaluated_parameter(inside, whole, in_quotes);
     const std::string name(inside.substr(0, length));
     std::string_view rest = inside.substr(length);
@@ -335,14 +323,20 @@ class WordExpander {
       items = rest[1] == '@' ? Items::all : Items::joined;
       rest.remove_prefix(3);
     } else if (rest.starts_with("[")) {
-      const std::size_t end = rest.find(']');
-      const std::string_view digits = rest.substr(1, std::min(end, rest.size()) - 1);
-      const auto [stop, error] = std::from_chars(digits.data(), digits.data() + digits.size(), index);
-      if (end + 1 != rest.size() || error != std::errc() || stop != digits.data() + digits.size())
+      const std::size_t end = rest.rfind(']');
+      const ShellVariable* const list = end + 1 == rest.size() ? state_.find(name) : nullptr;
+      if (list == nullptr || !list->taint.empty() || list->attributes)
         return not_evaluated_parameter(inside, whole, in_quotes);
+      const auto size = static_cast<std::int64_t>(list->items.size());
+      auto at = number_in(rest.substr(1, end - 1), whole);
+      if (at && *at < 0) at = *at + size;
+      if (!at || *at < 0) return not_evaluated_parameter(inside, whole, in_quotes);
+      index = static_cast<std::size_t>(std::min(*at, size));
       return value_of(name, whole, in_quotes, Items::first, index);
     }
     if (rest.empty()) return value_of(name, whole, in_quotes, items);
+    if (const auto operated = operated_items(name, rest, whole, items))
+      return put_items(*operated, whole, in_quotes, items);
     const bool colon = rest.starts_with(':');
     const std::string_view sign = rest.substr(colon ? 1 : 0, 1);
     const std::string_view otherwise = rest.substr(std::min<std::size_t>(rest.size(), colon ? 2 : 1));
@@ -361,6 +355,103 @@ class WordExpander {
     } else {
       default_value(otherwise, in_quotes);
     }
+  }
+
+  std::optional<std::int64_t> number_in(std::string_view text, std::string_view whole) {
+    const std::string inside = in_.quoted(text, line_);
+    if (!UnknownParts::known(inside)) return std::nullopt;
+    return in_.arithmetic(inside, line_, std::string(whole));
+  }
+
+  /// A variable all of whose items are known; nullptr: another.
+  const ShellVariable* known_variable(const std::string& name) const {
+    const ShellVariable* const found = changes(name) ? nullptr : state_.find(name);
+    if (found == nullptr || !found->taint.empty() || found->attributes || found->items.empty())
+      return nullptr;
+    const bool known = std::all_of(found->items.begin(), found->items.end(),
+                                   [](const ShellWord& item) { return UnknownParts::known(item.text); });
+    return known ? found : nullptr;
+  }
+
+  /// ${#NAME} and ${#NAME[@]}, of which `inside` is what follows the sign; false: it is not evaluated.
+  bool counted_items(std::string_view inside) {
+    const std::size_t length = name_length(inside);
+    const std::string_view rest = inside.substr(length);
+    const ShellVariable* const list = state_.find(inside.substr(0, length));
+    if (length == 0 || list == nullptr || !list->taint.empty() || list->attributes) return false;
+    const auto splits = [](const ShellWord& item) { return item.splits; };
+    if (rest == "[@]" || rest == "[*]") {
+      if (std::any_of(list->items.begin(), list->items.end(), splits)) return false;
+      add(fmt::format("{}", list->items.size()));
+      return true;
+    }
+    const ShellVariable* const known = rest.empty() ? known_variable(std::string(inside)) : nullptr;
+    if (known == nullptr) return false;
+    const std::string& text = known->items.front().text;
+    if (std::any_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) >= 0x80; }))
+      return false;
+    add(fmt::format("{}", text.size()));
+    return true;
+  }
+
+  /// Items of a known variable behind an operator that changes them: ${A%x}, ${A/x/y}, ${A:1:2}, ${A,,}.
+  std::optional<std::vector<ShellWord>> operated_items(const std::string& name, std::string_view rest,
+                                                       std::string_view whole, Items items) {
+    const std::string_view sign = shell_operator_sign(rest);
+    const bool part = rest.starts_with(':') && rest.size() > 1 &&
+                      std::string_view("-=?+").find(rest[1]) == std::string_view::npos;
+    if ((sign.empty() && !part) || name_length(name) == 0) return std::nullopt;
+    const ShellVariable* const variable = known_variable(name);
+    if (variable == nullptr) return std::nullopt;
+    std::vector<ShellWord> all = variable->items;
+    if (items == Items::first) all.resize(1);
+    if (part) return sliced(std::move(all), rest.substr(1), whole, items);
+    std::string_view pattern = rest.substr(sign.size());
+    std::string_view with;
+    if (sign[0] == '/') {
+      std::size_t end = 0;
+      while (end < pattern.size() && pattern[end] != '/') {
+        const char c = pattern[end];
+        if (c == '\'' || c == '"' || c == '`' || c == '$') return std::nullopt;
+        end += c == '\\' ? 2 : 1;
+      }
+      with = pattern.substr(std::min(end + 1, pattern.size()));
+      pattern = pattern.substr(0, end);
+    }
+    ShellOperator by{sign, in_.pattern(pattern, line_), in_.quoted(with, line_)};
+    if (!UnknownParts::known(by.pattern) || !UnknownParts::known(by.with) ||
+        with.find_first_of("'\"") != std::string_view::npos)
+      return std::nullopt;
+    for (ShellWord& item : all) {
+      auto changed = shell_operated(item.text, by);
+      if (!changed) return std::nullopt;
+      item.text = std::move(*changed);
+    }
+    return all;
+  }
+
+  /// "1:2" of the characters of one item, or of the items of an array.
+  std::optional<std::vector<ShellWord>> sliced(std::vector<ShellWord> all, std::string_view numbers,
+                                               std::string_view whole, Items items) {
+    const std::size_t colon = numbers.find(':');
+    if (numbers.find_first_of("?{[(") != std::string_view::npos) return std::nullopt;
+    const std::string& text = all.front().text;
+    if (std::any_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) >= 0x80; }))
+      return std::nullopt;
+    const auto size = static_cast<std::int64_t>(items == Items::first ? text.size() : all.size());
+    auto from = number_in(numbers.substr(0, colon), whole);
+    if (from && *from < 0) *from += size;
+    auto length = colon == std::string_view::npos ? size : number_in(numbers.substr(colon + 1), whole);
+    if (!from || !length || *from < 0) return std::nullopt;
+    if (*length < 0 && items != Items::first) return std::nullopt;
+    const std::int64_t begin = std::min(*from, size);
+    const std::int64_t end = *length < 0 ? size + *length : begin + std::min(*length, size - begin);
+    if (end < begin) return std::nullopt;
+    if (items == Items::first) {
+      all.front().text = text.substr(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
+      return all;
+    }
+    return std::vector<ShellWord>(all.begin() + begin, all.begin() + end);
   }
 
   void take_default(const std::string& name, std::string_view otherwise, std::string_view whole) {
@@ -435,11 +526,12 @@ class WordExpander {
     }
     if (!variable->taint.empty()) return unknown(whole, UnknownCause::left_out, variable->taint, !in_quotes);
     if (argument) --index;
-    const std::vector<ShellWord>& all = variable->items;
-    if (items == Items::first) {
-      if (index < all.size()) item(all[index], in_quotes);
-      return;
-    }
+    if (items != Items::first) return put_items(variable->items, whole, in_quotes, items);
+    if (index < variable->items.size()) item(variable->items[index], in_quotes);
+  }
+
+  void put_items(const std::vector<ShellWord>& all, std::string_view whole, bool in_quotes, Items items) {
+    if (items == Items::first) return item(all.front(), in_quotes);
     if (all.empty()) no_items_ = true;
     const bool joined = !mode_.split || (in_quotes && items == Items::joined);
     if (joined && all.size() > 1 && in_quotes && items == Items::joined && ifs_changes())

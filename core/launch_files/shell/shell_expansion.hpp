@@ -55,7 +55,8 @@ class ShellExpansion {
   void assign(const ShellToken& token);
   void set(const std::string& name, ShellWord value);
 
-  /// Value of an arithmetic expression; nothing if it is not evaluated. Taints what it may set.
+  /// Value of an arithmetic expression, whose assignments are made; nothing if it is not evaluated: what it
+  /// may set is tainted then.
   std::optional<std::int64_t> arithmetic(std::string_view text, int line, const std::string& shown);
   /// Taints the names of an arithmetic expression that is not evaluated, if it sets any.
   void taint_set(std::string_view text, int line, const std::string& shown);
@@ -64,6 +65,8 @@ class ShellExpansion {
 
  private:
   friend class WordExpander;
+  /// NAME[number]=value of an array; false: it is not evaluated.
+  bool set_item(const std::string& name, std::string_view target, ShellWord& value);
   void assign_array(const std::string& name, const ShellToken& token, bool append);
 
   ShellState& state_;

@@ -28,6 +28,7 @@ class ShellRunner {
   Truth chain(const ShellNode& node, ShellState& state);
   Truth pipeline(const ShellNode& node, ShellState& state);
   Truth branch(const ShellNode& node, ShellState& state);
+  Truth arithmetic(const std::string& written, const std::string& shown, int line, ShellState& state);
   Truth loop(const ShellNode& node, ShellState& state);
   Truth each(const ShellNode& node, ShellState& state);
   Truth choice(const ShellNode& node, ShellState& state);

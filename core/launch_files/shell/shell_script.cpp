@@ -32,6 +32,19 @@ bool reads_arguments(const ShellNode& node) {
          std::ranges::any_of(node.parts, [](const ShellNodePtr& part) { return reads_arguments(*part); });
 }
 
+/// Parts of "i=0; i<4; i++".
+std::vector<std::string> parted(std::string_view header) {
+  std::vector<std::string> parts{""};
+  for (const char c : header) {
+    if (c == ';') {
+      parts.emplace_back();
+    } else {
+      parts.back() += c;
+    }
+  }
+  return parts;
+}
+
 }  // namespace
 
 void ShellRunner::note(int line, const std::string& what) {
@@ -150,18 +163,9 @@ Truth ShellRunner::run(const ShellNode& node, ShellState& state) {
     case Kind::test:
       truth = test(node, state);
       break;
-    case Kind::arithmetic: {
-      ShellExpansion expansion(state, context_);
-      const std::string shown = fmt::format("(({}))", node.words[0].text);
-      const std::string text = expansion.quoted(node.words[0].text, node.line);
-      truth = Truth::unknown;
-      if (!UnknownParts::known(text)) {
-        expansion.taint_set(UnknownParts::without(text), node.line, shown);
-      } else if (const auto value = expansion.arithmetic(text, node.line, shown)) {
-        truth = truth_of(*value != 0);
-      }
+    case Kind::arithmetic:
+      truth = arithmetic(node.words[0].text, fmt::format("(({}))", node.words[0].text), node.line, state);
       break;
-    }
     case Kind::branch:
       truth = branch(node, state);
       break;
@@ -309,6 +313,18 @@ Truth ShellRunner::branch(const ShellNode& node, ShellState& state) {
   return truth;
 }
 
+Truth ShellRunner::arithmetic(const std::string& written, const std::string& shown, int line,
+                              ShellState& state) {
+  ShellExpansion expansion(state, context_);
+  const std::string text = expansion.quoted(written, line);
+  if (!UnknownParts::known(text)) {
+    expansion.taint_set(UnknownParts::without(text), line, shown);
+    return Truth::unknown;
+  }
+  const auto value = expansion.arithmetic(text, line, shown);
+  return value ? truth_of(*value != 0) : Truth::unknown;
+}
+
 Truth ShellRunner::loop(const ShellNode& node, ShellState& state) {
   const bool counted = node.kind == ShellNode::Kind::counted;
   const std::string kind = counted ? "for" : node.text;
@@ -318,14 +334,22 @@ Truth ShellRunner::loop(const ShellNode& node, ShellState& state) {
     return Truth::yes;
   }
   const std::string why = fmt::format("the `{}` loop in line {} is not evaluated", kind, node.line);
-  if (counted) {
+  const std::vector<std::string> header = counted ? parted(node.words[0].text) : std::vector<std::string>();
+  const ShellNode& body = counted ? *node.parts[0] : *node.parts[1];
+  const auto part_of = [&](std::size_t part, ShellState& at) {
+    return header[part].find_first_not_of(" \t\n") == std::string::npos
+               ? Truth::yes
+               : arithmetic(header[part], fmt::format("for (({}))", node.words[0].text), node.line, at);
+  };
+  if (counted && (header.size() != 3 || part_of(0, state) == Truth::unknown)) {
     ShellExpansion(state, context_)
         .taint_names(node.words[0].text,
                      taint(node.line, fmt::format("`for (({}))` is not evaluated", node.words[0].text)));
-    repeatedly(state, node.line, why, [&](ShellState& at) { run(*node.parts[0], at); });
+    repeatedly(state, node.line, why, [&](ShellState& at) { run(body, at); });
     return Truth::unknown;
   }
   const auto condition_of = [&](ShellState& at) {
+    if (counted) return part_of(1, at);
     const bool condition = std::exchange(in_condition_, true);
     const Truth test = run(*node.parts[0], at);
     in_condition_ = condition;
@@ -340,9 +364,10 @@ Truth ShellRunner::loop(const ShellNode& node, ShellState& state) {
       break;
     }
     if (test == Truth::unknown) break;
-    run(*node.parts[1], state);
+    run(body, state);
     if (!left_loops_.back().empty()) break;
     if (state.halt == Halt::continues) state.halt = Halt::none;
+    if (counted && state.halt == Halt::none) part_of(2, state);
     if (state.halt != Halt::none) {
       decided = true;
       break;
@@ -358,7 +383,8 @@ Truth ShellRunner::loop(const ShellNode& node, ShellState& state) {
   rejoin(left, state, Halt::breaks, node.line, why);
   if (state.halt != Halt::none) return Truth::unknown;
   repeatedly(state, node.line, why, [&](ShellState& at) {
-    if (condition_of(at) != Truth::no && at.halt == Halt::none) run(*node.parts[1], at);
+    if (condition_of(at) != Truth::no && at.halt == Halt::none) run(body, at);
+    if (counted) part_of(2, at);
   });
   return Truth::unknown;
 }

@@ -180,38 +180,4 @@ Truth double_bracket_test(const std::vector<TestWord>& words) {
   return DoubleBracket(words).value();
 }
 
-Truth matches_pattern(std::string_view text, std::string_view pattern) {
-  const auto plain = [](unsigned char c) { return c < 0x80 && c > UnknownParts::kEnd; };
-  if (!std::ranges::all_of(text, plain) || !std::ranges::all_of(pattern, plain)) return Truth::unknown;
-  for (std::size_t i = 0; i < pattern.size(); ++i) {
-    if (pattern[i] == '\\') {
-      ++i;
-    } else if (pattern[i] == '[' || pattern[i] == '(') {
-      return Truth::unknown;
-    }
-  }
-  std::size_t t = 0;
-  std::size_t p = 0;
-  std::size_t star = std::string_view::npos;
-  std::size_t mark = 0;
-  while (t < text.size()) {
-    const bool escaped = p + 1 < pattern.size() && pattern[p] == '\\';
-    const std::size_t at = escaped ? p + 1 : p;
-    if (!escaped && p < pattern.size() && pattern[p] == '*') {
-      star = p++;
-      mark = t;
-    } else if (at < pattern.size() && (pattern[at] == text[t] || (!escaped && pattern[at] == '?'))) {
-      p = at + 1;
-      ++t;
-    } else if (star != std::string_view::npos) {
-      p = star + 1;
-      t = ++mark;
-    } else {
-      return Truth::no;
-    }
-  }
-  while (p < pattern.size() && pattern[p] == '*') ++p;
-  return truth_of(p == pattern.size());
-}
-
 }  // namespace plumbline

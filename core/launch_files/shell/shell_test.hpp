@@ -6,17 +6,10 @@
 #include <vector>
 
 #include "core/launch_files/shell/shell_expansion.hpp"
+#include "core/launch_files/shell/shell_pattern.hpp"
 
 namespace plumbline {
 
-enum class Truth { no, yes, unknown };
-
-constexpr Truth truth_of(bool value) {
-  return value ? Truth::yes : Truth::no;
-}
-constexpr Truth not_of(Truth truth) {
-  return truth == Truth::unknown ? truth : truth_of(truth == Truth::no);
-}
 Truth any_of(Truth one, Truth other);
 Truth all_of(Truth one, Truth other);
 
@@ -31,8 +24,5 @@ struct TestWord {
 Truth bracket_test(const std::vector<ShellWord>& words);
 /// Evaluates [[ and ]].
 Truth double_bracket_test(const std::vector<TestWord>& words);
-
-/// A pattern of text, *, ? and \; unknown for others.
-Truth matches_pattern(std::string_view text, std::string_view pattern);
 
 }  // namespace plumbline

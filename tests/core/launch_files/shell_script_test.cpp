@@ -51,7 +51,7 @@ TEST(ShellScript, ExpandsWhatTheScriptSets) {
       {"run \\\n --a \\\n 1", "run|--a|1"},
       {"run --tp 2 > log", "run|--tp|2"},
       {"run --tp 2> log", "run|--tp"},
-      {"run *.py {a,b} ~/x '*'", "run|<*.py>|<{a,b}>|<~/x>|*"},
+      {"run *.py {a,b} ~/x '*'", "run|<*.py>|a|b|<~/x>|*"},
       {"set -- 4 2; X=$1; shift; run $X $1 $#", "run|4|2|1"},
       {"if [ \"$A\" == b ]; then run 1; else run 2; fi", "run|2"},
       {"A=fp8; if [[ \"$A\" == \"fp8\" && $A != x ]]; then run 1; fi", "run|1"},
@@ -91,11 +91,11 @@ TEST(ShellScript, WhatOtherCodeMaySetIsUnknown) {
                                  "x;\nread -ra A",
                                  "x;\nmapfile A",
                                  "x;\nprintf -v A 2",
-                                 "x;\nlet A=2",
-                                 "x;\n((A=2))",
-                                 "x;\n((A++))",
-                                 "x;\nx $((A=2))",
-                                 "x;\nfor ((A=1; A<2; A++)); do :; done",
+                                 "x;\nlet A=B",
+                                 "x;\n((A=B))",
+                                 "x;\n((A+=B))",
+                                 "x;\nx $((A=B))",
+                                 "x;\nfor ((A=1; A<B; A++)); do :; done",
                                  "for i in $(x); do\nA=$i\ndone",
                                  "while x; do\nA=2\ndone",
                                  "x;\nselect A in 1; do :; done",
@@ -194,10 +194,10 @@ TEST(ShellScript, HostileScriptsEndInOneLine) {
 
 TEST(ShellArithmetic, GivesNothingForWhatItCannotCompute) {
   const auto none = [](const std::string&) { return std::optional<std::string>(); };
-  EXPECT_EQ(shell_arithmetic("2 * (3 + 4) % 5", none), 4);
+  EXPECT_EQ(shell_arithmetic("2 * (3 + 4) % 5", none).value().value, 4);
   for (const char* text :
-       {"", "1 +", "1 / 0", "9223372036854775807 + 1", "a", "1 << 2", "(1", "-9223372036854775808 / -1"})
-    EXPECT_EQ(shell_arithmetic(text, none), std::nullopt) << text;
+       {"", "1 +", "1 / 0", "9223372036854775807 + 1", "a", "1 << 63", "(1", "-9223372036854775808 / -1"})
+    EXPECT_FALSE(shell_arithmetic(text, none)) << text;
 }
 
 TEST(ShellScript, ReadsFilesThatItSources) {
