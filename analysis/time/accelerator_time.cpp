@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "analysis/time/own_attention.hpp"
+
 namespace plumbline {
 namespace {
 
@@ -179,6 +181,7 @@ double attention_seconds(const AttentionCall& call, DType type, const Device& de
     return std::max(all - 2.5 * (1 - device.attention.eight_bit) * attention_seconds(wide, type, device),
                     0.5 * all);
   }
+  if (const auto own = by_own_kernels(call, type)) return attention_seconds(*own, type, device);
   if (call.unfused) return unfused_attention_seconds(call, type, device);
   if (call.cached) {  // as long as reading keys and values takes, or the pairs, in a kernel of its own
     AttentionCall computed = call;
@@ -186,6 +189,7 @@ double attention_seconds(const AttentionCall& call, DType type, const Device& de
     const double read = read_elements(call) * static_cast<double>(size_of(type));
     return std::max(stream_seconds(device, read), attention_seconds(computed, type, device));
   }
+  if (call.past > 0 && call.most_share > 0) return own_part_seconds(call, type, device);
   if (call.past > 0) {  // the last queries of a sequence, or later ones: their part of its pairs
     AttentionCall whole = call;
     whole.past = whole.keys = 0;

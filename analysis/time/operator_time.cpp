@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "analysis/time/accelerator_time.hpp"
+#include "analysis/time/own_attention.hpp"
 #include "analysis/time/tables/tabled_time.hpp"
 
 namespace plumbline {
@@ -80,6 +81,13 @@ OperatorCall norm_of(OperatorCall call) {
   return call;
 }
 
+/// A calibrated profile has whole sequences, which cuDNN attends to on a GPU. Parts of them run on own
+/// kernels.
+bool tables_have_its_kernel(const OperatorCall& call, const HardwareProfile& hardware) {
+  const auto* attention = call.as<AttentionCall>();
+  return attention == nullptr || hardware.accelerator() == nullptr || !by_own_kernels(*attention, call.type);
+}
+
 double compute_time(const OperatorCall& call, const HardwareProfile& hardware, const Load& load);
 
 /// An accelerator does both at once: it reads and writes once, and adds the column sums of a product's
@@ -106,7 +114,7 @@ double compute_time(const OperatorCall& call, const HardwareProfile& hardware, c
     plain.get<AttentionCall>().scores_apart = false;
     return compute_time(plain, hardware, load) + compute_time(scores_copy(call), hardware, load);
   }
-  if (has_tables) {
+  if (has_tables && tables_have_its_kernel(call, hardware)) {
     const double measured = tabled_time(call, hardware, load);
     if (measured >= 0) return measured + hardware.launch_overhead.value;
   }
@@ -219,8 +227,10 @@ Seconds time_of(const OperatorCall& call, const HardwareProfile& hardware, const
 
 bool is_measured(const OperatorCall& call, const HardwareProfile& hardware) {
   const bool has_tables = !hardware.alone.empty() || !hardware.busy.empty();
-  return !has_tables && hardware.accelerator() != nullptr &&
-         is_measured(call, hardware.accelerator()->constants.device);
+  if (call.collective() != nullptr || call.as<AllocationCall>() != nullptr || call.as<WaitCall>() != nullptr)
+    return false;
+  if (has_tables) return tables_have_its_kernel(call, hardware) && tabled_time(call, hardware, {}) >= 0;
+  return hardware.accelerator() != nullptr && is_measured(call, hardware.accelerator()->constants.device);
 }
 
 }  // namespace plumbline

@@ -1,9 +1,11 @@
 // The operators of a card, measured by one rank.
 #include <cuda_runtime_api.h>
+#include <fmt/format.h>
 
 #include "bench/cuda/cuda_backend.hpp"
 #include "bench/cuda/cuda_device.hpp"
 #include "bench/cuda/times/gpu_operator_times.hpp"
+#include "core/base/standard_streams.hpp"
 #include "kernels/cuda/cuda_operators.hpp"
 
 namespace plumbline {
@@ -14,6 +16,7 @@ void measure_device_operators(HardwareProfile& profile,
   const auto memory = device_memory(*operators);
   DeviceTimer timer(static_cast<cudaStream_t>(cuda_stream(*operators)));
   profile.alone = {measure_operator_times(*operators, *memory, timer, cuda_has_fp8(device), progress)};
+  say(fmt::format("[calibrate] {}\n", to_string(measure_clock_rates(*operators, *memory, timer))));
 }
 
 }  // namespace plumbline

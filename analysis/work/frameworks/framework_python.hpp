@@ -1,6 +1,7 @@
 // Megatron-Core's Python around the operators of a layer.
 #pragma once
 
+#include "analysis/work/framework_list.hpp"
 #include "analysis/work/frameworks/framework_calls.hpp"
 
 namespace plumbline {

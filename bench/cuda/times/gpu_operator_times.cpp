@@ -58,6 +58,26 @@ class Measuring {
   Measuring(Operators& operators, MemorySource& memory, DeviceTimer& timer, const OnGpuProgress& progress)
       : operators_(operators), memory_(memory), timer_(timer), progress_(progress) {}
 
+  ClockRates clock_rates() {
+    constexpr std::int64_t kSize = 8192;
+    const Bytes bytes{kSize * kSize * 2};
+    const OnDevice a(memory_, bytes), b(memory_, bytes), c(memory_, bytes);
+    Gemm gemm;
+    gemm.a = a.as(kSize, kSize, DType::bf16);
+    gemm.b = b.as(kSize, kSize, DType::bf16);
+    gemm.c = c.as(kSize, kSize, DType::bf16);
+    gemm.b_transposed = true;
+    randomize(a, DType::bf16);
+    randomize(b, DType::bf16);
+    const auto rate = [](Seconds seconds) {
+      return FlopsPerSecond{2.0 * kSize * kSize * kSize / seconds.value};
+    };
+    ClockRates rates;
+    rates.burst = rate(timer_.burst([&] { operators_.gemm(gemm); }).median);
+    rates.sustained = rate(timer_.sustained([&] { operators_.gemm(gemm); }, kHeat));
+    return rates;
+  }
+
   void products(bool fp8, OperatorTimes& times) {
     const Bytes most = Bytes{16384} * 16384 * 4;
     const OnDevice a(memory_, most);
@@ -241,6 +261,11 @@ OperatorTimes measure_operator_times(Operators& operators, MemorySource& memory,
   measuring.attention(times);
   measuring.others(times);
   return times;
+}
+
+ClockRates measure_clock_rates(Operators& operators, MemorySource& memory, DeviceTimer& timer) {
+  const OnGpuProgress none = [](const char*, double) {};
+  return Measuring(operators, memory, timer, none).clock_rates();
 }
 
 }  // namespace plumbline

@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "analysis/hardware/hardware.hpp"
+#include "bench/cuda/times/clock_rates.hpp"
 #include "bench/cuda/times/device_timer.hpp"
 #include "core/tensor/arena.hpp"
 #include "kernels/operators.hpp"
@@ -19,5 +20,8 @@ using OnGpuProgress = std::function<void(const char* what, double share)>;
 /// `operators` and `memory` of one device.
 OperatorTimes measure_operator_times(Operators& operators, MemorySource& memory, DeviceTimer& timer, bool fp8,
                                      const OnGpuProgress& progress);
+
+/// Rates of a large bf16 product, last: it heats the card.
+ClockRates measure_clock_rates(Operators& operators, MemorySource& memory, DeviceTimer& timer);
 
 }  // namespace plumbline

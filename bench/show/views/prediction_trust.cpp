@@ -45,7 +45,7 @@ MeasuredShare share_of(const RunConfig& config, const Prediction& prediction) {
 std::string measured_text(const RunConfig& config, const HardwareProfile& hardware,
                           const Prediction& prediction) {
   const Device& device = hardware.accelerator()->constants.device;
-  if (device.measured == nullptr && device.rates == nullptr) return "";
+  if (device.measured == nullptr && device.rates == nullptr && hardware.alone.empty()) return "";
   const MeasuredShare share = share_of(config, prediction);
   return fmt::format(", {:.0f} % measured; largest estimate: {} ({:.0f} %)", 100 * share.measured,
                      share.estimated, 100 * share.estimated_share);

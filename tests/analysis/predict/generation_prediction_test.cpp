@@ -105,13 +105,14 @@ TEST(Generation, FlopsAreThoseOfTheProducts) {
   }
 }
 
-/// A step reads every weight and the cache: no prediction is faster, nor much slower than that at 0.6 of the
-/// bandwidth and 3 us a kernel.
+/// A step reads every weight and the cache: no prediction is faster, nor, with an engine whose attention
+/// takes all sequences at once, much slower than that at 0.6 of the bandwidth and 3 us a kernel.
 TEST(Generation, DecodingIsBoundByMemoryBandwidth) {
   for (const char* hardware : {"a100-sxm-80gb", "h100-sxm-80gb", "b200-sxm-180gb"}) {
     for (const int batch : {1, 16}) {
       Overrides overrides = sizes(1, 1, batch, 4096, 512);
       overrides.push_back({"hardware", hardware, ""});
+      overrides.push_back({"software", "tensorrt-llm", ""});
       const RunConfig config = generation("llama-3.1-8b", overrides);
       const GenerationPrediction prediction = predicted(config);
       const std::int64_t lookup = 2 * config.model.vocab * config.model.hidden;  // single rows are read
@@ -137,7 +138,14 @@ TEST(Generation, ThroughputGrowsWithTheBatchAndParallelRanksAreCounted) {
     return predicted(generation("llama-3.1-8b", overrides)).throughput;
   };
   const GenerationThroughput one = rate(sizes(1, 1, 1, 1024, 128));
-  EXPECT_GT(rate(sizes(1, 1, 8, 1024, 128)).tokens_per_s, 5 * one.tokens_per_s);
+  // Own kernels attend sequence after sequence: 2.6 times were recorded for 8 sequences
+  // (results/recorded/nvidia-h100-80gb-hbm3). Those of an engine take all of them.
+  const GenerationThroughput eight = rate(sizes(1, 1, 8, 1024, 128));
+  EXPECT_GT(eight.tokens_per_s, 2 * one.tokens_per_s);
+  EXPECT_LT(eight.tokens_per_s, 5 * one.tokens_per_s);
+  Overrides engine = sizes(1, 1, 8, 1024, 128);
+  engine.push_back({"software", "tensorrt-llm", ""});
+  EXPECT_GT(rate(engine).tokens_per_s, 5 * one.tokens_per_s);
   Overrides copies = sizes(1, 1, 1, 1024, 128);
   copies.push_back({"dp", "4", ""});
   EXPECT_NEAR(rate(copies).tokens_per_s, 4 * one.tokens_per_s, 1e-9 * one.tokens_per_s);

@@ -4,6 +4,7 @@
 
 #include "analysis/hardware/hardware.hpp"
 #include "analysis/predict/predict.hpp"
+#include "bench/cuda/times/clock_rates.hpp"
 #include "bench/plan/plan.hpp"
 #include "core/config/run_config.hpp"
 
@@ -42,6 +43,14 @@ TEST(GpuProfile, WhatWasMeasuredCountsAndTheRestIsTheAccelerators) {
   // Four products in each of twelve layers, and that of the vocabulary.
   EXPECT_GT(with_measured - with_preset, 0.035);
   EXPECT_LT(with_measured - with_preset, 0.049);
+}
+
+TEST(GpuProfile, SaysThatItsProductsRanInBursts) {
+  EXPECT_EQ(
+      to_string(ClockRates{{817e12}, {668e12}}),
+      "bf16 products: 817 TFLOP/s in bursts, which the profile has; 668 after 5 s of heat, so that long "
+      "steps take up to 22 % longer");
+  EXPECT_NE(to_string(ClockRates{{500e12}, {501e12}}).find("up to 0 % longer"), std::string::npos);
 }
 
 }  // namespace
