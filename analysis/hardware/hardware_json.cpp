@@ -164,6 +164,15 @@ DeviceOverhead read_overhead(const JsonKeys& keys) {
   return overhead;
 }
 
+constexpr std::string_view kSharedGpu = "shared-gpu";  // ranks of the calibration had one GPU
+
+/// Two ranks on one GPU have two members and sockets: that is not the memory of a group over NVLink.
+void take_nccl_of(const MemoryBytes& preset, DeviceOverhead& overhead) {
+  overhead.nccl_first = {};
+  overhead.nccl_group = {static_cast<std::int64_t>(preset.nccl_group_bytes)};
+  overhead.nccl_channel = {static_cast<std::int64_t>(preset.nccl_channel_bytes)};
+}
+
 Json to_json(const Calibration& calibration) {
   Json noise = Json::object();
   for (const SpeedClass& each : kSpeedClasses) noise[each.name] = calibration.noise.*each.member;
@@ -245,7 +254,11 @@ HardwareProfile profile_of(const JsonKeys& keys) {
   p.step_overhead.value = keys.number_or("step_overhead_s", 0, 1e3, 0);
   if (keys.find("calibration") != nullptr) p.calibration = read_calibration(keys.object("calibration"));
   read_accelerator(keys, p);
-  if (keys.find("device_memory") != nullptr) p.overhead = read_overhead(keys.object("device_memory"));
+  if (keys.find("device_memory") != nullptr) {
+    p.overhead = read_overhead(keys.object("device_memory"));
+    if (p.accelerator() != nullptr && p.machine.find(kSharedGpu) != std::string::npos)
+      take_nccl_of(p.accelerator()->constants.device.memory, p.overhead);
+  }
   read_times(keys, "alone", p.alone);
   read_times(keys, "busy", p.busy);
   if (keys.find("alone_levels") != nullptr) p.alone_levels = read_levels(keys.object("alone_levels"));

@@ -69,11 +69,13 @@ std::vector<int> channel_ends(const Schedule& schedule) {
 Bytes group_communicator(const DeviceOverhead& overhead, int local, bool inside) {
   constexpr int kConnection = 12;  // MiB per channel
   constexpr int kRing = 24 * kConnection;
+  constexpr int kAlgorithms = 2;  // rings and trees
   constexpr int kOfHead = 32;
   constexpr int kMostHeads = 8;
   const int heads = local > 2 ? std::min(local, kMostHeads) : 0;
-  const int mebibytes = inside ? kRing + kOfHead * heads : 2 * kConnection * std::min(4 * local, 16);
-  return {overhead.nccl_group.value * mebibytes / (kRing + kOfHead * kMostHeads)};
+  const int mebibytes = kAlgorithms * (inside ? kRing : 2 * kConnection * std::min(4 * local, 16)) +
+                        (inside ? kOfHead * heads : 0);
+  return {overhead.nccl_group.value * mebibytes / (kAlgorithms * kRing + kOfHead * kMostHeads)};
 }
 
 int members_on_node(const Layout& layout, Group group, int rank, int gpus_per_node) {

@@ -47,12 +47,12 @@ struct DeviceMemoryPrediction {
 std::vector<int> channel_ends(const Schedule& schedule);
 
 /// Memory of the communicator of a group with `local` ranks on every node; `inside`: all of them on one.
-/// `nccl_group` is that of eight ranks on a node. A connection has 12 MiB per channel: receive buffers of
-/// 0.5 + 4.7 + 4 MiB in pieces of 2 MiB, and 2 MiB to send (NCCL's src/init.cc, src/transport/p2p.cc).
-/// Connections are made by the algorithm that is used first. Within a node: a ring of 24 channels, and NVLS's
-/// 32 MiB per rank from three ranks on (src/transport/nvls.cc). Between nodes: two neighbours on at most four
-/// channels per local rank, which has one network card, and 16 in all (ncclTopoPostset in
-/// src/graph/connect.cc).
+/// `nccl_group` is that of eight ranks on a node. A connection has 12 MiB per channel: receive buffers of 0.5
+/// + 4.7 + 4 MiB in pieces of 2 MiB, and 2 MiB to send (NCCL's src/init.cc, src/transport/p2p.cc). All
+/// algorithms are connected when a communicator is made (NCCL_RUNTIME_CONNECT 0). Within a node: rings and
+/// trees of 24 channels, and NVLS's 32 MiB per rank from three ranks on (src/transport/nvls.cc). Between
+/// nodes, of either: two neighbours on at most four channels per local rank, which has one network card, and
+/// 16 in all (ncclTopoPostset in src/graph/connect.cc).
 Bytes group_communicator(const DeviceOverhead& overhead, int local, bool inside);
 
 /// Members of `group` on the node of `rank`, nodes being `gpus_per_node` neighbouring world ranks.

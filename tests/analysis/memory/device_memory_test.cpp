@@ -110,16 +110,17 @@ TEST(DeviceMemory, CommunicatorsAreCountedOncePerSetOfMembersAndDirection) {
   }
 }
 
-// Two neighbours on four channels per network card, at most 16, of 12 MiB each; within a node 24 channels and
-// 32 MiB per rank, from three ranks on. Eight ranks on a node are 544 MiB, or 100 in digits().
+// Rings and trees: two neighbours on four channels per network card, at most 16, of 12 MiB each; within a
+// node 24 channels, and 32 MiB per rank from three ranks on. Eight ranks on a node are 832 MiB, or 100 in
+// digits().
 TEST(DeviceMemory, ACommunicatorBetweenNodesHasFewerChannels) {
   struct Case {
     const char* name;
     int tensor, pipeline, data, rank, node;
     std::int64_t nccl;
   };
-  constexpr std::int64_t kTwo = 52, kFour = 76, kEight = 100;  // on a node
-  constexpr std::int64_t kOneEach = 17, kTwoEach = 35, kMoreEach = 70;
+  constexpr std::int64_t kTwo = 69, kFour = 84, kEight = 100;  // on a node
+  constexpr std::int64_t kOneEach = 23, kTwoEach = 46, kMoreEach = 92;
   constexpr Case kCases[] = {
       {"a node", 8, 1, 1, 0, 8, kEight},
       {"unknown nodes", 1, 1, 64, 0, 0, kEight},
@@ -240,6 +241,33 @@ TEST(DeviceMemory, AProfileKeepsIt) {
   EXPECT_EQ(parse_hardware(to_json(profile), "test").overhead, digits());
   profile.overhead = {};
   EXPECT_FALSE(parse_hardware(to_json(profile), "test").overhead.known());
+}
+
+/// Eight ranks on a node, a channel, and a middle stage of PP 4 x TP 2 on 8 GPUs: its tensor and mirror
+/// groups, pipeline and world, of two, two, four and eight ranks, and four channels.
+TEST(DeviceMemory, OfNcclIsThatOfNcclsOwnSizes) {
+  const DeviceOverhead overhead = load_hardware("h100-sxm-80gb").overhead;
+  EXPECT_EQ(group_communicator(overhead, 8, true), kMiB * 832);
+  EXPECT_EQ(group_communicator(overhead, 2, true), kMiB * 576);
+  EXPECT_EQ(overhead.nccl_channel, kMiB * 220);
+  Layout layout;
+  layout.tensor = 2;
+  layout.pipeline = 4;
+  const RankDeviceMemory middle =
+      process_memory(layout, channel_ends(chain(4, true)), overhead, layout.rank_of({0, 0, 1}), 0, 8);
+  EXPECT_EQ(middle.nccl, kMiB * (2 * 576 + 704 + 832 + 4 * 220));
+}
+
+/// Two ranks that shared a GPU have measured sockets.
+TEST(DeviceMemory, OfNcclIsNotThatOfACalibrationOnOneGpu) {
+  const std::string recorded = PLUMBLINE_SOURCE_DIR "/results/recorded/nvidia-h100-80gb-hbm3/profile.json";
+  const DeviceOverhead preset = load_hardware("h100-sxm-80gb").overhead;
+  const DeviceOverhead calibrated = load_hardware(recorded).overhead;
+  EXPECT_TRUE(calibrated.measured);
+  EXPECT_NE(calibrated.context, preset.context);
+  EXPECT_EQ(calibrated.nccl_group, preset.nccl_group);
+  EXPECT_EQ(calibrated.nccl_channel, preset.nccl_channel);
+  EXPECT_EQ(calibrated.nccl_first, Bytes{});
 }
 
 }  // namespace
