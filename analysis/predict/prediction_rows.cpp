@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "analysis/hardware/profiles/profiles.hpp"
+#include "analysis/predict/card_share.hpp"
 #include "analysis/predict/software_rows.hpp"
 #include "analysis/step/stage_shapes.hpp"
 #include "analysis/work/framework_list.hpp"
@@ -68,6 +69,11 @@ Refusal host_copies(const C& c, const S& /*software*/, const H* h) {
       "an "
       "accelerator by name such as hardware: h100-sxm-80gb",
       c.offload.num_layers, h->name);
+}
+
+Refusal share_of_card(const C& c, const S& software, const H* h) {
+  if (!software.own_step || c.machine.backend != Backend::cuda) return std::nullopt;
+  return why_too_few_multiprocessors(c, *h);
 }
 
 /// The recipe of a job that a framework does not have, and what to ask it for.
@@ -227,6 +233,8 @@ constexpr PredictionRow kRows[] = {
     {"cpu_offloading_num_layers", "above 0", "Megatron-Core, or plumbline", false, true, offloaded_layers},
     {"cpu_offloading_num_layers", "above 0", "an accelerator, or measured copies to the host", false, false,
      host_copies},
+    {"vocab_parallel", "other than none, with backend cuda", "a card that its collectives leave half of",
+     false, false, share_of_card},
     {"fp8_recipe", "any", "a software with this recipe", false, true, fp8_recipe},
     {"fp8_dot_product_attention", "true", "Megatron-Core", false, true, fp8_attention},
     {"moe_shared_expert_overlap", "true", "Megatron-Core", false, true, shared_overlap},

@@ -199,7 +199,8 @@ constexpr Room kRooms[] = {
      "bench/convert bench/training/parameters bench/training/stage core/base core/config "
      "core/config/families core/files core/run core/tensor"},
     {"core/backends/mpi", "core/base core/parallel core/run core/tensor <mpi>"},
-    {"core/backends/nccl", "core/backends/mpi core/base core/run core/schedule core/tensor <cuda> <nccl>"},
+    {"core/backends/nccl",
+     "core/backends/mpi core/base core/parallel core/run core/schedule core/tensor <cuda> <nccl>"},
     {"core/checkpoints", "core/base core/files"},
     {"core/config", "core/base core/parallel core/schedule core/tensor"},
     {"core/config/families", "core/base core/config"},

@@ -3,6 +3,8 @@
 // ever get all it needs.
 #pragma once
 
+#include "core/parallel/layout.hpp"
+
 namespace plumbline {
 
 /// The communicators of one rank, by how long their kernels wait.
@@ -15,10 +17,14 @@ struct NcclLanes {
 
 /// Thread blocks per communicator; a block takes a multiprocessor.
 struct NcclBlocks {
-  int per_message = 8;   // and per collective of a split vocabulary
-  int per_started = 16;  // of a collective that runs alongside
-  int per_awaited = 32;  // NCCL's own limit, where nothing bounds it and one host's GPUs communicate
+  int per_message = 2;     // a channel has the pass that hides it: few are left waiting
+  int per_vocabulary = 8;  // of a collective of a split vocabulary
+  int per_started = 16;    // of a collective that runs alongside
+  int per_awaited = 32;    // NCCL's own limit, where nothing bounds it and one host's GPUs communicate
 };
+
+/// The communicators of a rank. `channels`: of messages, to and from it.
+NcclLanes lanes_of(const Layout& layout, int rank, int channels);
 
 /// Blocks that wait while the rank computes: messages and collectives of a split vocabulary.
 int blocks_alongside(const NcclLanes& lanes, const NcclBlocks& blocks);

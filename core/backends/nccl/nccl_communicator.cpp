@@ -49,8 +49,8 @@ NcclCommunicator::NcclCommunicator(const Layout& layout, MpiCommunicator& contro
   make_channels(groups, options.channels);
   make_context_ring(groups, options.context_ring, options.smaller_rings);
   if (multiprocessors_ > 0) {
-    multiprocessors_ =
-        plumbline::multiprocessors_for_computation(lanes_by_kind(), blocks_, options.multiprocessors);
+    multiprocessors_ = plumbline::multiprocessors_for_computation(
+        lanes_of(layout, rank(), static_cast<int>(channels_.size())), blocks_, options.multiprocessors);
   }
   WatchedTransport transport;
   transport.ended = [](const std::shared_ptr<void>& token) {

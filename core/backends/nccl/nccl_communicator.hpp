@@ -168,8 +168,6 @@ class NcclCommunicator final : public Communicator {
 
   Lane& add_lane(const ncclUniqueId& id, const std::string& name, const std::vector<int>& members,
                  int max_ctas);
-  /// Those that were made.
-  NcclLanes lanes_by_kind() const;
   void make_groups(const MpiGroups& groups);
   void make_channels(const MpiGroups& groups, const std::vector<Channel>& channels);
   /// Collective over `via`, in which `root` is the sending rank; from, to: world ranks. Null on others than

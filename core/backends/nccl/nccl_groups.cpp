@@ -80,7 +80,7 @@ void NcclCommunicator::make_groups(const MpiGroups& groups) {
                            in == layout().members(Group::optimizer_instance, rank()) ||
                            group == Group::between_instances;
     Lane& lane = add_lane(shared_id(comm.get(), 0), fmt::format("the {} group", name_of(group)), in,
-                          group >= Group::vocab_hidden ? blocks_.per_message
+                          group >= Group::vocab_hidden ? blocks_.per_vocabulary
                           : alongside                  ? blocks_.per_started
                                                        : 0);
     group_lanes_[static_cast<std::size_t>(i)] = &lane;
@@ -155,26 +155,6 @@ void NcclCommunicator::await_first(Lane& lane, const char* name) {
     }
     std::this_thread::sleep_for(std::chrono::microseconds(100));
   }
-}
-
-NcclLanes NcclCommunicator::lanes_by_kind() const {
-  NcclLanes lanes;
-  lanes.messages = static_cast<int>(channels_.size());
-  for (int i = 0; i < kGroups; ++i) {
-    const auto group = static_cast<Group>(i);
-    const Lane* lane = group_lanes_[static_cast<std::size_t>(i)];
-    if (lane == nullptr) continue;
-    if (group >= Group::vocab_hidden) {
-      ++lanes.vocabulary;
-    } else if (group == Group::data || group == Group::zero_param || group == Group::optimizer_instance ||
-               group == Group::between_instances ||
-               (group == Group::expert_data && lane != lane_of(Group::data))) {
-      ++lanes.started;
-    } else {
-      lanes.awaited = true;
-    }
-  }
-  return lanes;
 }
 
 }  // namespace plumbline

@@ -249,13 +249,13 @@ TEST(DeviceMemory, OfNcclIsThatOfNcclsOwnSizes) {
   const DeviceOverhead overhead = load_hardware("h100-sxm-80gb").overhead;
   EXPECT_EQ(group_communicator(overhead, 8, true), kMiB * 832);
   EXPECT_EQ(group_communicator(overhead, 2, true), kMiB * 576);
-  EXPECT_EQ(overhead.nccl_channel, kMiB * 220);
+  EXPECT_EQ(overhead.nccl_channel, kMiB * 55);
   Layout layout;
   layout.tensor = 2;
   layout.pipeline = 4;
   const RankDeviceMemory middle =
       process_memory(layout, channel_ends(chain(4, true)), overhead, layout.rank_of({0, 0, 1}), 0, 8);
-  EXPECT_EQ(middle.nccl, kMiB * (2 * 576 + 704 + 832 + 4 * 220));
+  EXPECT_EQ(middle.nccl, kMiB * (2 * 576 + 704 + 832 + 4 * 55));
 }
 
 /// Two ranks that shared a GPU have measured sockets.

@@ -19,12 +19,13 @@ TEST(BlockBudget, LeavesWhatNoWaitingMessageHolds) {
   const Case cases[] = {
       {"one rank", {}, 132, 132},
       {"tensor and data parallel", {0, 0, 1, true}, 132, 132},
-      {"the middle of a pipeline", {4, 0, 0, true}, 132, 100},
-      {"with a split vocabulary", {4, 3, 1, true}, 132, 76},
-      {"the same on a card of 72", {4, 3, 1, true}, 72, 0},
-      {"all fit, but less than half is left", {5, 0, 0, false}, 78, 0},
-      {"exactly half is left", {4, 0, 0, true}, 64, 32},
-      {"the awaited one does not fit alongside", {4, 0, 0, true}, 63, 0},
+      {"the middle of a pipeline", {4, 0, 0, true}, 132, 124},
+      {"a split vocabulary on three H100 stages", {4, 5, 1, true}, 132, 84},
+      {"a split vocabulary on two A100", {2, 5, 0, true}, 108, 64},
+      {"the same on an H20", {2, 5, 0, true}, 78, 0},
+      {"all fit, but less than half is left", {20, 0, 0, false}, 78, 0},
+      {"exactly half is left", {16, 0, 0, true}, 64, 32},
+      {"the awaited one does not fit alongside", {16, 0, 0, true}, 63, 0},
   };
   for (const Case& c : cases) {
     SCOPED_TRACE(c.name);

@@ -118,7 +118,7 @@ TEST(NcclCommunicator, AReductionFollowsAGatherByItself) {
   EXPECT_NE(fake::calls_made(), calls);
   // They wait on the device during the computation.
   const auto& most = fake::most_blocks();
-  EXPECT_EQ(most.at("the vocab_hidden group"), NcclBlocks().per_message);
+  EXPECT_EQ(most.at("the vocab_hidden group"), NcclBlocks().per_vocabulary);
   const std::string next = std::to_string((me + 1) % n);
   EXPECT_EQ(most.at("messages from rank " + std::to_string(me) + " to rank " + next),
             NcclBlocks().per_message);
@@ -175,7 +175,7 @@ TEST(NcclCommunicator, MessagesHaveStreamsOfHighPriorityAndABudgetOfMultiprocess
   EXPECT_EQ(fake::stream_priorities().size(), world() > 1 ? 1U : 0U);
   if (world() < 2) return;
   EXPECT_GT(fake::stream_priorities()[-5], 0);
-  EXPECT_THROW(Rank(layout, Seconds{300}, nullptr, 40), InputError);
+  EXPECT_THROW(Rank(layout, Seconds{300}, nullptr, 20), InputError);
   MPI_Barrier(MPI_COMM_WORLD);
 }
 
