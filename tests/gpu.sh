@@ -9,6 +9,7 @@
 #   python3 tests/gpu/bundle.py unpack build/gpu-bundle.tar.xz /tmp
 #   /tmp/gpu-bundle/gpu-slot --start --out RESULTS [--part N]... [--seconds S]
 #   /tmp/gpu-bundle/gpu-slot --wait SECONDS --out RESULTS --to FOLDER
+# Steps that passed for the same sources (passed.json of the results, packed from build/) are skipped.
 # cuBLASLt, cuDNN, NCCL and CUPTI are looked for over there. --pack builds for the architecture in
 # PLUMBLINE_GPU_ARCHITECTURE (90-real), in the folder PLUMBLINE_GPU_BUILD (build/gpu).
 set -euo pipefail
@@ -17,8 +18,13 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source bench/setup.sh
 build=${PLUMBLINE_GPU_BUILD:-build/gpu}
 packed=build/gpu-bundle.tar.xz
+passed=build/passed.json  # from the results of earlier slots: steps that need not run again
 programs=(tests/kernels/cuda/cuda_operators_test
   bench/measure/micro/micro_cuda_{facts,operators,attention,collectives})
+
+hash_sources() {
+  git ls-files -z bench core kernels schedules analysis tests/kernels tests/gpu | xargs -0 sha256sum | sha256sum
+}
 
 build_programs() {  # build_programs [CMAKE OPTION ...]
   plumbline_cudnn_frontend
@@ -38,6 +44,8 @@ pack() {
       "$family/run.yaml"
   done
   cp tests/gpu/start.sh build/gpu-bundle/gpu-slot
+  hash_sources >build/gpu-bundle/sources
+  [ ! -e "$passed" ] || cp "$passed" build/gpu-bundle/
   # Every program contains the kernels. A dictionary as large as all of them finds the copies: 21 MiB instead
   # of 48.
   tar -C build -cf - gpu-bundle | xz -T1 --lzma2=preset=4,dict=192MiB >"$packed"
@@ -87,6 +95,7 @@ if [ -e "$packed" ]; then
 fi
 build_programs
 mkdir -p "$build/slot/bin"
+hash_sources >"$build/slot/sources"
 ln -sf "$PWD/$build/bench/plumbline" "$build/slot/"
 for program in "${programs[@]}"; do ln -sf "$PWD/$build/$program" "$build/slot/bin/"; done
 python3 -u tests/gpu/slot.py "$build/slot" "$out" "${arguments[@]}"

@@ -5,13 +5,16 @@
 
 PROGRAMS holds `plumbline` and `bin/`. A part writes OUT/partN.jsonl (a line per result and per end of a
 step), OUT/partN.log (other output) and little more. A step that takes longer than its limit is ended. A part
-that has used its budget leaves the rest out and says so; --seconds bounds all parts together. --dry-run, on a
+that has used its budget leaves the rest out and says so; --seconds bounds all parts together. Steps that have
+never passed come first; those that passed for the same sources (PROGRAMS/sources) are skipped. PROGRAMS and
+OUT have passed.json, and OUT's is kept up to date. --dry-run, on a
 machine without a GPU, runs everything before the first kernel and prints the estimated time of each part.
 Ends with 1 if a part does not fit, or a step fails.
 """
 import argparse
 import concurrent.futures
 import contextlib
+import hashlib
 import json
 import math
 import os
@@ -171,6 +174,42 @@ def names_for(step, options):
     return names
 
 
+def text_of(path):
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except OSError:
+        return ""
+
+
+class Passed:
+    """Steps that have passed, each with a hash of its sources and of what it ran."""
+
+    def __init__(self, options):
+        self.path = f"{options.out}/passed.json"
+        self.sources = text_of(f"{options.programs}/sources")
+        self.known = {}
+        for path in (f"{options.programs}/passed.json", self.path):
+            self.known.update(json.loads(text_of(path) or "{}"))
+
+    def key(self, step):
+        ran = json.dumps([self.sources, step.command, step.config, step.environment], sort_keys=True)
+        return hashlib.sha256(ran.encode()).hexdigest()
+
+    def has(self, step):
+        return bool(self.sources) and self.known.get(step.name) == self.key(step)
+
+    def note(self, step):
+        self.known[step.name] = self.key(step)
+        with open(self.path + ".new", "w", encoding="utf-8") as file:
+            json.dump(self.known, file, indent=1)
+        os.replace(self.path + ".new", self.path)
+
+    def in_order(self, listed):
+        """Never passed before passed; steps that need a file of another stay behind them."""
+        return sorted(listed, key=lambda step: (bool(step.needs), step.name in self.known))
+
+
 def card_found():
     """nvidia-smi's name of the first GPU, or ""."""
     try:
@@ -191,7 +230,12 @@ def run_part(part, options):
 def run_steps(part, options, results):
     begin = time.monotonic()
     failed = []
-    for step in table.PARTS[part]:
+    passed = Passed(options)
+    for step in passed.in_order(table.PARTS[part]):
+        if passed.has(step):
+            results.row(step=step.name, skipped="passed for the same sources")
+            print(f"passed    {step.name}: for the same sources", flush=True)
+            continue
         left = min(begin + table.BUDGET[part], options.end) - time.monotonic()
         names = names_for(step, options)
         needed = filled(step.needs, names)
@@ -207,6 +251,8 @@ def run_steps(part, options, results):
         ended = "ok" if code == 0 else "ended for its time" if code is None else f"exit code {code}"
         results.row(step=step.name, ended=ended, seconds=round(seconds, 2), estimated=step.fixed)
         print(f"{'ok' if code == 0 else 'FAILED':<8}  {step.name} ({seconds:.0f} s): {ended}", flush=True)
+        if code == 0:
+            passed.note(step)
         if code != 0:
             print("\n".join(said[-8:]), flush=True)
             failed.append(step.name)
