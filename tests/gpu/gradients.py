@@ -44,5 +44,13 @@ def worst_difference(found, wanted):
     return worst
 
 
+def total_difference(found, wanted):
+    """L2 norm of the difference of all tensors over that of `wanted`; infinite as above."""
+    if worst_difference(found, wanted)[0] == math.inf:
+        return math.inf
+    apart = sum(norm([x - y for x, y in zip(found[name], wanted[name])]) ** 2 for name in wanted)
+    return math.sqrt(apart) / total_norm(wanted)
+
+
 def total_norm(tensors):
     return math.sqrt(sum(norm(values) ** 2 for values in tensors.values()))

@@ -241,15 +241,33 @@ def check_fp32_split(plumbline, config, name, settings, reference, out):
     return measured["loss"], fp32_failure(name, record, found, reference)
 
 
-def check_bf16_split(plumbline, config, name, settings, wanted, out):
-    record, problem = run(plumbline, config, settings)
+# An update of this size moves the gradients of narrow types by more than rounding does: a step without its
+# update makes 0.8 of their norm, other roundings 0.01 in bf16 and 0.17 in FP8 (this model on a CPU).
+LARGE_UPDATES = {"learning_rate": "2e-3"}
+BF16_TOLERANCE = 0.05
+FP8_TOLERANCE = 0.4
+MIXTURE_TOLERANCE = 0.2  # of the worst tensor: a token may go to another expert
+
+
+def gradient_failure(name, found, wanted, tolerance, difference=gradients.total_difference):
+    apart = difference(found, wanted)
+    apart = apart[0] if isinstance(apart, tuple) else apart
+    if apart <= tolerance:
+        return []
+    return [f"{name}: gradients are {apart:.2g} of their norm away, expected at most {tolerance}"]
+
+
+def check_bf16_split(plumbline, config, name, settings, reference, out):
+    """`reference`: loss and gradients of a single rank."""
+    record, found, problem = run_with_gradients(plumbline, config, {**settings, **LARGE_UPDATES})
     if record is None:
         return None, [f"{name}: {problem}"]
-    loss = record["measurement"]["loss"]
-    out.write(json.dumps({"check": name, "loss": loss, "loss_of_one_rank": wanted}) + "\n")
+    loss, wanted = record["measurement"]["loss"], reference[0]
+    out.write(json.dumps({"check": name, "loss": loss, "loss_of_one_rank": wanted,
+                          "gradient_difference": gradients.total_difference(found, reference[1])}) + "\n")
     if not abs(loss - wanted) <= 3e-2 * abs(wanted):
         return loss, [f"{name}: loss {loss}, a single rank has {wanted}"]
-    return loss, []
+    return loss, gradient_failure(name, found, reference[1], BF16_TOLERANCE)
 
 
 def check_same_bits(plumbline, config, name, settings, loss):
@@ -266,10 +284,15 @@ def at_once(jobs, checks):
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         ends = [(check, pool.submit(check)) for check in checks]
         found = [(check, end.result()) for check, end in ends]
-    again = [jobs > 1 and failures and not any("hangs" in failure for failure in failures)
-             for _, failures in found]
-    return [failure for (check, failures), alone in zip(found, again)
-            for failure in (check() if alone else failures)]
+    kept = []
+    for check, failures in found:
+        if jobs > 1 and failures and not any("hangs" in failure for failure in failures):
+            alone = check()
+            if not alone:
+                print(f"note: passed alone, after it failed beside others: {failures[0]}", flush=True)
+            failures = alone
+        kept += failures
+    return kept
 
 
 def check_listed(plumbline, config, out, splits, in_bf16, twice, jobs=1):
@@ -277,7 +300,8 @@ def check_listed(plumbline, config, out, splits, in_bf16, twice, jobs=1):
     reference, problem = fp32_reference(plumbline, config)
     if reference is None:
         return [f"fp32 on the CPU: {problem}"]
-    alone, problem = run(plumbline, config, settings_of(1, 1, 1, {}, "bf16"))
+    alone, found, problem = run_with_gradients(plumbline, config,
+                                               settings_of(1, 1, 1, LARGE_UPDATES, "bf16"))
     if alone is None:
         return [f"a single rank in bf16: {problem}"]
 
@@ -288,8 +312,9 @@ def check_listed(plumbline, config, out, splits, in_bf16, twice, jobs=1):
         if precision == "fp32":
             loss, failures = check_fp32_split(plumbline, config, name, settings, reference, out)
         else:
-            loss, failures = check_bf16_split(plumbline, config, name, settings, alone["measurement"]["loss"],
-                                              out)
+            settings = {**settings, **LARGE_UPDATES}
+            loss, failures = check_bf16_split(plumbline, config, name, settings,
+                                              (alone["measurement"]["loss"], found), out)
         if loss is not None and twice(number, precision):
             failures += check_same_bits(plumbline, config, name, settings, loss)
         return failures
@@ -313,7 +338,8 @@ def check_any_order(plumbline, config, out):
     """Attention's backward with sums in any order against one that gives the same bits every time."""
     found = {}
     for mode in ("true", "false"):
-        settings = {**settings_of(1, 1, 1, {}, "bf16"), "deterministic_mode": mode}
+        # Several blocks of keys, whose sums come in an order of their own.
+        settings = {**settings_of(1, 1, 1, {}, "bf16"), "deterministic_mode": mode, "seq_length": "512"}
         record, problem = run(plumbline, config, settings)
         if record is None:
             return [f"deterministic_mode {mode}: {problem}"]
@@ -327,10 +353,11 @@ def check_any_order(plumbline, config, out):
 
 
 def check_fp8(plumbline, config, out):
-    record, problem = run(plumbline, config, settings_of(1, 1, 1, {}, "bf16"))
+    record, found, problem = run_with_gradients(plumbline, config,
+                                                settings_of(1, 1, 1, LARGE_UPDATES, "bf16"))
     if record is None:
         return [f"a single rank in bf16: {problem}"]
-    reference = record["measurement"]["loss"]
+    reference = record["measurement"]["loss"], found
     return at_once(JOBS, [functools.partial(check_fp8_split, plumbline, config, out, reference,
                                             {"fp8_recipe": recipe}, split)
                           for recipe in ("delayed", "tensorwise") for split in FP8_SPLITS])
@@ -361,8 +388,8 @@ def check_fp16(plumbline, config, out):
 def check_fp8_split(plumbline, config, out, reference, recipe, split):
     tensor, pipeline, data, more = split
     name = f"fp8 {recipe['fp8_recipe']} tp{tensor} pp{pipeline} dp{data} {more or ''}".strip()
-    settings = settings_of(tensor, pipeline, data, {**FP8, **recipe, **more}, "bf16")
-    record, problem = run(plumbline, config, settings)
+    settings = settings_of(tensor, pipeline, data, {**FP8, **LARGE_UPDATES, **recipe, **more}, "bf16")
+    record, found, problem = run_with_gradients(plumbline, config, settings)
     if record is None and "compute capability 8.9" in problem:
         out.write(json.dumps({"check": name, "skipped": problem}) + "\n")
         return []
@@ -370,10 +397,13 @@ def check_fp8_split(plumbline, config, out, reference, recipe, split):
     if record is None or again is None:
         return [f"{name}: {problem}"]
     loss = record["measurement"]["loss"]
-    out.write(json.dumps({"check": name, "loss": loss, "loss_in_bf16": reference}) + "\n")
-    failures = []
-    if not abs(loss - reference) <= 5e-2 * abs(reference):
-        failures.append(f"{name}: loss {loss}, a single rank in bf16 has {reference}")
+    wanted, gradients_wanted = reference
+    out.write(json.dumps({"check": name, "loss": loss, "loss_in_bf16": wanted,
+                          "gradient_difference": gradients.total_difference(found,
+                                                                            gradients_wanted)}) + "\n")
+    failures = gradient_failure(name, found, gradients_wanted, FP8_TOLERANCE)
+    if not abs(loss - wanted) <= 5e-2 * abs(wanted):
+        failures.append(f"{name}: loss {loss}, a single rank in bf16 has {wanted}")
     if again["measurement"]["loss"] != loss:
         failures.append(f"{name}: loss {loss}, and {again['measurement']['loss']} the second time")
     return failures
@@ -455,15 +485,22 @@ def check_mixture(plumbline, path, out, model, split):
              or "mtp" in key}
     if "micro_batch_size" in more:  # the global batch is balanced: equally many sequences at a time
         alone["micro_batch_size"] = str(data * int(more["micro_batch_size"]))
-    reference, problem = run(plumbline, path, {**settings_of(1, 1, 1, alone, "fp32"), "backend": "cpu"})
-    record, other = run(plumbline, path,
-                        settings_of(tensor, pipeline, data, more, "fp32")) if reference else (None, problem)
+    reference, wanted_gradients, problem = run_with_gradients(
+        plumbline, path, {**settings_of(1, 1, 1, alone, "fp32"), "backend": "cpu"})
+    if reference is None:
+        return [f"{name}: {problem}"]
+    record, found, problem = run_with_gradients(plumbline, path,
+                                                settings_of(tensor, pipeline, data, more, "fp32"))
     if record is None:
-        return [f"{name}: {other}"]
+        return [f"{name}: {problem}"]
     loss, wanted = record["measurement"]["loss"], reference["measurement"]["loss"]
-    out.write(json.dumps({"check": name, "loss": loss, "loss_of_cpu": wanted}) + "\n")
+    out.write(json.dumps({"check": name, "loss": loss, "loss_of_cpu": wanted,
+                          "gradient_difference": gradients.worst_difference(found, wanted_gradients)}) + "\n")
+    failures = gradient_failure(name, found, wanted_gradients, MIXTURE_TOLERANCE, gradients.worst_difference)
     # a logit rounded otherwise may choose another expert
-    return [] if abs(loss - wanted) <= 1e-3 * abs(wanted) else [f"{name}: loss {loss}, a CPU has {wanted}"]
+    if not abs(loss - wanted) <= 1e-3 * abs(wanted):
+        failures.append(f"{name}: loss {loss}, a CPU has {wanted}")
+    return failures
 
 
 def check_fp8_mixtures(plumbline, config, out):
@@ -558,6 +595,10 @@ def check_watchdog(plumbline, config, out):
     return [] if named else [f"watchdog: rank 1 was not named: {output[-500:]}"]
 
 
+# Recorded: up to 0.9 GB more than predicted. Ranks that share a GPU connect by sockets instead of NVLink.
+PREDICTED_WITHIN = 2 << 30
+
+
 def check_device_memory(plumbline, config, out, splits=((1, 1, 1), (2, 1, 1), (1, 2, 1))):
     """Memory that the ranks report, against the device's reading for all processes."""
     profile = os.path.join(os.path.dirname(out.name) or ".", "profile.json")
@@ -573,14 +614,18 @@ def check_device_memory(plumbline, config, out, splits=((1, 1, 1), (2, 1, 1), (1
             continue
         memory = record["measurement"]["device_memory"]
         predicted = record["prediction"].get("device_memory", {"ranks": [{"total_bytes": 0}]})
+        predicted_bytes = max(rank["total_bytes"] for rank in predicted["ranks"])
         row = max(memory["ranks"], key=lambda rank: rank["total_bytes"])
         out.write(json.dumps({"check": name, "source": memory["source"],
                               "device_bytes": memory["device_bytes"],
-                              "predicted_bytes": max(rank["total_bytes"] for rank in predicted["ranks"]),
+                              "predicted_bytes": predicted_bytes,
                               **row}) + "\n")
         parts = [row[f"{part}_bytes"] for part in ("allocated", "reserved", "total")]
         if sorted(parts) != parts or parts[-1] > memory["device_bytes"]:
             failures.append(f"{name}: expected allocated <= reserved <= total <= the device, found {row}")
+        if not abs(row["total_bytes"] - predicted_bytes) <= PREDICTED_WITHIN:
+            failures.append(f"{name}: {row['total_bytes']} bytes, predicted {predicted_bytes}, expected at most "
+                            f"{PREDICTED_WITHIN} apart")
         if row["context_bytes"] is None:
             failures.append(f"{name}: the context's size is missing: {memory['source']}")
         ranks = memory["ranks"] if row["ranks_on_device"] > 1 else [row]
@@ -695,8 +740,9 @@ def check_lanes(plumbline, config, out):
         record, problem = run(plumbline, config, settings, ["--trace", trace])
         found = record["measurement"].get("lanes", {}).get(lane) if record else None
         out.write(json.dumps({"check": f"lanes {lane}", **(found or {})}) + "\n")
-        if found is None or not 0 <= found["exposed_s"] <= found["time_s"] * 1.001:
-            failures.append(f"lane of {lane}: found {found}, expected a time and at most as much waiting; "
+        if found is None or not (found["time_s"] > 0
+                                 and 0 <= found["exposed_s"] <= found["time_s"] * 1.001):
+            failures.append(f"lane of {lane}: found {found}, expected a time above 0 and at most as much waiting; "
                             f"{problem}")
     return failures
 

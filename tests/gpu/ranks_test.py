@@ -57,6 +57,51 @@ class RanksTest(unittest.TestCase):
         self.assertEqual(ranks.check_packed_chats(PLUMBLINE, self.config, io.StringIO(),
                                                   [(2, 1, 1, {}), (1, 1, 2, {})]), [])
 
+    def test_narrow_types_and_mixtures_pass_and_fail_without_an_update(self):
+        split = (2, 1, 1, {})
+        checks = {
+            "bf16": lambda: ranks.check_listed(PLUMBLINE, self.config, io.StringIO(), [split],
+                                               lambda number: True, lambda number, precision: False),
+            "fp8": lambda: self.fp8_failures(split),
+            "mixture": lambda: ranks.check_mixture(
+                PLUMBLINE, ranks.with_model(self.config, "mixtral"), io.StringIO(), "mixtral", split),
+        }
+        run = ranks.run_with_gradients
+
+        def no_update(plumbline, config, settings):
+            return run(plumbline, config,
+                       {**settings, **({"learning_rate": "0"} if settings["world_size"] > 1 else {})})
+
+        for name, check in checks.items():
+            with self.subTest(name):
+                self.assertEqual(check(), [])
+                with mock.patch.object(ranks, "run_with_gradients", no_update):
+                    failures = check()
+                self.assertTrue(any("gradients are" in failure for failure in failures), failures)
+
+    def fp8_failures(self, split):
+        with mock.patch.object(ranks, "FP8_SPLITS", [split]):
+            return ranks.check_fp8(PLUMBLINE, self.config, io.StringIO())
+
+    def record(self, **measured):
+        return {"measurement": {"loss": 1, **measured}, "prediction": {"device_memory": {"ranks": [
+            {"total_bytes": 5 << 30}]}}}
+
+    def test_lanes_of_no_time_fail(self):
+        lanes = {lane: {"time_s": 0, "exposed_s": 0} for lane in ("tensor", "data", "context", "host")}
+        with mock.patch.object(ranks, "run", lambda *_: (self.record(lanes=lanes), "")):
+            self.assertEqual(len(ranks.check_lanes("", self.config, io.StringIO())), 4)
+
+    def test_device_memory_far_from_its_prediction_fails(self):
+        for total, count in ((5 << 30, 0), (9 << 30, 1)):
+            row = {"allocated_bytes": 1, "reserved_bytes": 2, "total_bytes": total, "context_bytes": 1,
+                   "ranks_on_device": 1, "device_used_bytes": 10 << 30}
+            memory = {"ranks": [row], "source": "NVML", "device_bytes": 80 << 30}
+            out = io.StringIO()
+            out.name = "out.jsonl"
+            with mock.patch.object(ranks, "run", lambda *_: (self.record(device_memory=memory), "")):
+                self.assertEqual(len(ranks.check_device_memory("", self.config, out, ((1, 1, 1),))), count)
+
     def test_wrong_gradients_fail(self):
         for fault in ("learning rate 0", "missing reduction", "swapped", "lost", "not finite"):
             with self.subTest(fault):
@@ -142,7 +187,10 @@ class RanksTest(unittest.TestCase):
 
         checks = [functools.partial(fails, name, times)
                   for name, times in (("a", 1), ("b", 9), ("c", 9), ("d", 0))]
-        self.assertEqual(ranks.at_once(3, checks), ["b fails", "c hangs"])
+        with mock.patch("sys.stdout", new_callable=io.StringIO) as printed:
+            self.assertEqual(ranks.at_once(3, checks), ["b fails", "c hangs"])
+        self.assertEqual(printed.getvalue(),
+                         "note: passed alone, after it failed beside others: a fails\n")
         self.assertEqual(sorted(calls), ["a", "a", "b", "b", "c", "d"])
 
     def test_differences(self):
