@@ -127,6 +127,7 @@ CommandLine command_line(const std::string& source, const Overrides& overrides) 
     }
   }
   line.settings = settings_of(keys);
+  line.beside.is_key = [](std::string_view name) { return find_config_key(name) != nullptr; };
   for (const auto& [key, value] : line.settings) line.beside.keys[key] = value.text;
   return line;
 }

@@ -14,13 +14,16 @@
 #include "core/base/text_input.hpp"
 #include "core/launch_files/arguments/keyed_files.hpp"
 #include "core/launch_files/arguments/yaml_keys.hpp"
+#include "core/launch_files/launch_kinds.hpp"
 #include "core/launch_files/megatron/megatron_script.hpp"
 #include "core/launch_files/megatron/megatron_settings.hpp"
 #include "core/launch_files/megatron/megatron_yaml.hpp"
+#include "core/launch_files/named_overrides.hpp"
+#include "core/launch_files/script_programs.hpp"
+#include "core/launch_files/shell/shell_script.hpp"
 #include "core/launch_files/torch/deepspeed_settings.hpp"
 #include "core/launch_files/torch/hugging_face_settings.hpp"
 #include "core/launch_files/torch/torchtitan_settings.hpp"
-#include "core/launch_files/unread_files.hpp"
 
 namespace plumbline {
 namespace {
@@ -103,8 +106,9 @@ std::optional<LaunchFile> read_launch_yaml(std::string_view text, const std::str
   if (has_yaml_key(text, "model_name_or_path") || has_yaml_key(text, "per_device_train_batch_size"))
     return trainer_launch(yaml_arguments(std::string(text), name), other, beside);
   if (auto launch = with_place(name, [&] { return megatron_yaml_launch(text, name, beside); })) return launch;
-  refuse_unread_yaml(text, name);
-  return std::nullopt;
+  if (auto primus = with_place(name, [&] { return primus_launch(text, name, beside); })) return primus;
+  refuse_unread_file(text, name);
+  return with_place(name, [&] { return overrides_launch(text, name, beside); });
 }
 
 std::optional<LaunchFile> read_one(std::string_view text, const std::string& name, const OtherFile& other,
@@ -113,6 +117,7 @@ std::optional<LaunchFile> read_one(std::string_view text, const std::string& nam
     if (auto log = arguments_of_log(text, name)) return megatron_of(std::move(*log), name, beside);
   }
   const bool script = is_script(text, name);
+  if (name.ends_with(".py")) refuse_unread_script(text, name);
   if (!script && looks_like_toml(text, name)) {
     std::vector<LaunchArgument> arguments = toml_arguments(text, name);
     if (arguments.empty())
@@ -121,15 +126,27 @@ std::optional<LaunchFile> read_one(std::string_view text, const std::string& nam
     return torchtitan_launch(std::move(arguments), beside);
   }
   const std::size_t first = text.find_first_not_of(" \t\r\n");
-  if (!script && first != std::string_view::npos && text[first] == '{')
-    return read_launch_json(text, name, beside);
+  if (!script && first != std::string_view::npos && text[first] == '{') {
+    auto json = read_launch_json(text, name, beside);
+    if (!json) refuse_unread_file(text, name);
+    return json;
+  }
   if (!script) {
     if (auto yaml = read_launch_yaml(text, name, other, beside)) return yaml;
   }
   if (!script && !names_a_launch(text)) return std::nullopt;
+  if (auto program = with_place(name, [&] { return program_launch(text, name, other, beside); }))
+    return program;
   refuse_unread_script(text, name);
   if (auto found = arguments_of_script(text, name, other, beside))
     return megatron_of(std::move(*found), name, beside);
+  for (const std::string& note : read_shell_script(text, name, other, beside.variables).notes) {
+    if (note.find("` is not read") == std::string::npos) continue;
+    throw InputError(
+        fmt::format("{}: found a script without arguments of training, expected them: {}, which may have "
+                    "them; put that file beside the script",
+                    name, note));
+  }
   throw InputError(
       fmt::format("{}: found a script without arguments of Megatron-LM such as --num-layers; expected "
                   "them in one command, or in variables; add them, or change to plumbline's keys",

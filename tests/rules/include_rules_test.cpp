@@ -207,7 +207,8 @@ constexpr Room kRooms[] = {
     {"core/config_text", "core/base core/config core/launch_files core/schedule"},
     {"core/files", "core/base core/config"},
     {"core/launch_files",
-     "core/base core/config core/launch_files/arguments core/launch_files/megatron core/launch_files/torch"},
+     "core/base core/config core/launch_files/arguments core/launch_files/megatron core/launch_files/shell "
+     "core/launch_files/torch"},
     {"core/launch_files/arguments", "core/base core/config"},
     {"core/launch_files/megatron",
      "core/base core/config core/launch_files/arguments core/launch_files/megatron/model "

@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <string_view>
 
 namespace plumbline {
 
@@ -11,6 +12,8 @@ struct BesideFile {
   std::map<std::string, std::string> keys;       // a configuration's key by its canonical name → value
   std::map<std::string, std::string> variables;  // of the shell that would run a script
   std::set<std::string> ignored;                 // the file's arguments that are left out: plain_name()
+  /// True for the name of a configuration's key; nullptr: none is known.
+  bool (*is_key)(std::string_view name) = nullptr;
   /// Arguments all of whose keys are given here are left out, too: for a file that is refused otherwise.
   bool replaces_rules = false;
 

@@ -34,8 +34,11 @@ std::string way_out(const LaunchRemark& refused) {
 
 void LaunchFile::require_modelled() const {
   std::vector<std::string> all;
-  for (const std::string& fault : faults)
-    if (std::find(all.begin(), all.end(), fault) == all.end()) all.push_back(fault);
+  for (const std::string& fault : faults) {
+    const std::string_view found = std::string_view(fault).substr(0, fault.find(", "));
+    const auto same = [&](const std::string& each) { return each.starts_with(found); };
+    if (std::none_of(all.begin(), all.end(), same)) all.push_back(fault);
+  }
   const LaunchRemark* last = nullptr;
   for (const LaunchRemark& each : refused) {
     all.push_back(told(each));

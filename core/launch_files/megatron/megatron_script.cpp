@@ -21,7 +21,8 @@ namespace {
 constexpr std::string_view kTelling[] = {"--num-layers", "--micro-batch-size", "--tensor-model-parallel-size",
                                          "--hidden-size", "--seq-length"};
 constexpr std::string_view kAdvice =
-    "expected one that the script sets itself; write it, or give --megatron-args";
+    "expected one that the script sets itself; write it, give its variable with --set, or give "
+    "--megatron-args";
 
 std::string dashes(std::string name) {
   std::replace(name.begin(), name.end(), '_', '-');
@@ -172,7 +173,12 @@ void require_gpt(const std::vector<ShellWord>& launcher, const std::string& name
   if (launcher.empty()) return;
   const std::string& path = launcher.back().text;
   const std::string program = path.substr(path.rfind('/') + 1);
-  const bool other = program.starts_with("pretrain_") && program != "pretrain_gpt.py";
+  constexpr std::string_view kOthers[] = {"bert",  "t5",  "ict",        "vision", "retro",
+                                          "realm", "vlm", "multimodal", "mamba",  "biencoder"};
+  const bool other = program.starts_with("pretrain_") &&
+                     std::any_of(std::begin(kOthers), std::end(kOthers), [&](std::string_view each) {
+                       return program.find(each) != std::string::npos;
+                     });
   const bool generates =
       program.find("generat") != std::string::npos || program.find("server") != std::string::npos;
   if (!other && !generates) return;
@@ -260,6 +266,10 @@ std::optional<Training> training_of(ShellScript script, const std::string& name)
   }
   std::tie(found.launcher, found.program) = parted(std::move(words));
   require_gpt(found.launcher, name);
+  if (!found.launcher.empty() && found.launcher.back().text.find("pretrain_") != std::string::npos &&
+      !found.launcher.back().text.ends_with("pretrain_gpt.py"))
+    found.notes.push_back(fmt::format("{}:{}: {} is taken for pretrain_gpt.py", name,
+                                      found.launcher.back().line, printable(found.launcher.back().text)));
   found.script = std::move(script);
   return found;
 }

@@ -323,20 +323,13 @@ bool is_bridge(std::string_view text) {
           has_yaml_key(text, "comm_overlap"));
 }
 
-}  // namespace
-
-std::optional<LaunchFile> megatron_yaml_launch(std::string_view text, const std::string& name,
-                                               const BesideFile& beside) {
-  const bool bridge = is_bridge(text);
-  const bool lm = has_yaml_key(text, "language_model") || has_yaml_key(text, "ARGS") ||
-                  has_yaml_key(text, "MODEL_ARGS") ||
-                  (has_yaml_key(text, "num_layers") && has_yaml_key(text, "hidden_size"));
-  if (!bridge && !lm) return std::nullopt;
+/// `partial`: the model is named elsewhere.
+LaunchFile read_keys(std::vector<LaunchArgument> all, bool bridge, bool partial, const BesideFile& beside) {
   LaunchFile file;
   file.framework = bridge ? "Megatron-Bridge" : "Megatron-LM";
   file.beside = beside;
   MegatronKeys keys(file);
-  for (LaunchArgument& each : yaml_arguments(std::string(text), name)) {
+  for (LaunchArgument& each : all) {
     const std::size_t dashes = each.name.starts_with("--") ? 0 : each.name.find(".--") + 1;
     if (dashes != 0 || each.name.starts_with("--")) {  // a flag as it stands
       each.name.erase(dashes, 2);
@@ -352,6 +345,7 @@ std::optional<LaunchFile> megatron_yaml_launch(std::string_view text, const std:
                .provider = true,
                .finetunes = keys.finetunes()};
   }
+  dialect.partial = partial;
   LaunchFile read = megatron_launch(keys.take(), {}, dialect, beside);
   if (!keys.lengths().empty()) read.notes.push_back(keys.lengths());
   read.settings.insert(read.settings.end(), keys.adapters().begin(), keys.adapters().end());
@@ -362,6 +356,22 @@ std::optional<LaunchFile> megatron_yaml_launch(std::string_view text, const std:
                              file.without_effect.end());
   read.refused.insert(read.refused.end(), file.refused.begin(), file.refused.end());
   return read;
+}
+
+}  // namespace
+
+std::optional<LaunchFile> megatron_yaml_launch(std::string_view text, const std::string& name,
+                                               const BesideFile& beside) {
+  const bool bridge = is_bridge(text);
+  const bool lm = has_yaml_key(text, "language_model") || has_yaml_key(text, "ARGS") ||
+                  has_yaml_key(text, "MODEL_ARGS") ||
+                  (has_yaml_key(text, "num_layers") && has_yaml_key(text, "hidden_size"));
+  if (!bridge && !lm) return std::nullopt;
+  return read_keys(yaml_arguments(std::string(text), name), bridge, bridge, beside);
+}
+
+LaunchFile megatron_keys_launch(std::vector<LaunchArgument> keys, bool bridge, const BesideFile& beside) {
+  return read_keys(std::move(keys), bridge, true, beside);
 }
 
 }  // namespace plumbline

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/launch_files/arguments/launch_settings.hpp"
 
@@ -13,5 +14,9 @@ namespace plumbline {
 /// the command line. Throws InputError (place, key, found, expected).
 std::optional<LaunchFile> megatron_yaml_launch(std::string_view text, const std::string& name,
                                                const BesideFile& beside = {});
+
+/// The same for keys as other files and commands give them: of a ConfigContainer of Megatron-Bridge
+/// ("train.global_batch_size"), or of Megatron-LM ("num_layers") beside a model that is named elsewhere.
+LaunchFile megatron_keys_launch(std::vector<LaunchArgument> keys, bool bridge, const BesideFile& beside);
 
 }  // namespace plumbline

@@ -40,6 +40,11 @@ bool changes(std::string_view name) {
   return kNames.contains(name);
 }
 
+/// "[0,1]*24", a list of layers rather than names of files.
+bool is_number_pattern(std::string_view text) {
+  return text.starts_with('[') && text.find_first_not_of("[]0123456789,*+") == std::string_view::npos;
+}
+
 }  // namespace
 
 void ShellContext::count(std::size_t more) {
@@ -605,7 +610,7 @@ class WordExpander {
   void end_word() {
     // Names of files are rarely like an option or a layer pattern ([0]*1+[1]*3).
     if (mode_.split && matches_files_ && !word_.text.starts_with("-") &&
-        word_.text.find('(') == std::string::npos) {
+        word_.text.find('(') == std::string::npos && !is_number_pattern(word_.text)) {
       const std::string whole = context_.unknown.shown(word_.text);
       const UnknownPart* const part = context_.unknown.of(word_.text);
       if (part == nullptr || part->cause != UnknownCause::left_out) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <utility>
 
 #include "core/base/error.hpp"
@@ -14,6 +15,7 @@ namespace {
 constexpr int kDeepestRun = 200;
 constexpr long kMostCommands = 50'000;
 constexpr std::size_t kMostCopied = std::size_t{1} << 29;  // bytes of states
+constexpr std::size_t kMostArguments = 99;                 // of a script
 constexpr int kMostRounds = 1000;                          // of a loop
 
 /// Text of the parts that may stand for others in messages: one line, not long.
@@ -524,6 +526,13 @@ Truth ShellRunner::text(std::string_view text, int line, ShellState& state) {
 ShellScript ShellRunner::script(std::string_view text, ShellState state) {
   if (text.find_first_of("\x01\x02") != std::string_view::npos)
     throw InputError(fmt::format("{}: found a control character, expected a shell script", context_.name));
+  if (const auto given = state.variables.find(kShellArguments); given != state.variables.end()) {
+    std::size_t number = 0;
+    for (ShellWord& item : given->second.items)
+      if (++number; !item.known)
+        item = {context_.unknown.mark(
+            {fmt::format("${}", number), UnknownCause::unset, "which the file does not set"})};
+  }
   ShellTokens tokens = split_shell(text, context_.name);
   const ShellNodePtr tree = parse_shell(std::move(tokens.tokens), context_.name);
   run(*tree, state);
@@ -557,7 +566,18 @@ ShellScript ShellRunner::script(std::string_view text, ShellState state) {
 ShellScript read_shell_script(std::string_view text, const std::string& name, const OtherFile& other,
                               const std::map<std::string, std::string>& environment) {
   ShellState state;
-  for (const auto& [variable, value] : environment) state.variables[variable].items = {{value}};
+  for (const auto& [variable, value] : environment) {
+    std::size_t argument = 0;  // --set 2=8B gives $2
+    const char* const stop = variable.data() + variable.size();
+    const auto [end, error] = std::from_chars(variable.data(), stop, argument);
+    if (error != std::errc() || end != stop) {
+      state.variables[variable].items = {{value}};
+    } else if (argument >= 1 && argument <= kMostArguments) {
+      std::vector<ShellWord>& items = state.variables[kShellArguments].items;
+      if (items.size() < argument) items.resize(argument, {"", 1, false});
+      items[argument - 1] = {value};
+    }
+  }
   return ShellRunner(name, other).script(text, std::move(state));
 }
 

@@ -188,22 +188,23 @@ void set_trainer_fsdp(LaunchArguments& from, const char* key) {
 
 /// Sizes of Accelerate's parallelism_config, as torchtitan has them.
 void set_accelerate_sizes(LaunchArguments& from) {
-  constexpr const char* kTensor = "parallelism_config.parallelism_config_tp_size";
-  constexpr const char* kContext = "parallelism_config.parallelism_config_cp_size";
-  constexpr const char* kReplicas = "parallelism_config.parallelism_config_dp_replicate_size";
-  constexpr const char* kShards = "parallelism_config.parallelism_config_dp_shard_size";
-  if (from.integer(kTensor, 1) > 1) from.not_modelled(kTensor, "tensor parallelism of Hugging Face's models");
-  if (from.integer(kContext, 1) > 1) {
-    from.set("context_parallel_size", from.text(kContext, ""), kContext);
-    from.set("cp_comm_type", "all_gather", kContext);
+  constexpr const char* kTensorSize = "parallelism_config.parallelism_config_tp_size";
+  constexpr const char* kContextSize = "parallelism_config.parallelism_config_cp_size";
+  constexpr const char* kReplicaSize = "parallelism_config.parallelism_config_dp_replicate_size";
+  constexpr const char* kShardSize = "parallelism_config.parallelism_config_dp_shard_size";
+  if (from.integer(kTensorSize, 1) > 1)
+    from.not_modelled(kTensorSize, "tensor parallelism of Hugging Face's models");
+  if (from.integer(kContextSize, 1) > 1) {
+    from.set("context_parallel_size", from.text(kContextSize, ""), kContextSize);
+    from.set("cp_comm_type", "all_gather", kContextSize);
   }
-  if (from.integer(kReplicas, 1) > 1)
-    from.set("num_distributed_optimizer_instances", from.text(kReplicas, ""), kReplicas);
-  const std::int64_t replicas = std::max<std::int64_t>(1, from.integer(kReplicas, 1));
-  const std::int64_t shards = std::max<std::int64_t>(1, from.integer(kShards, 1));
-  if (replicas > (1 << 20) || shards > (1 << 20)) from.refuse(kShards, "a size of at most 1048576");
+  if (from.integer(kReplicaSize, 1) > 1)
+    from.set("num_distributed_optimizer_instances", from.text(kReplicaSize, ""), kReplicaSize);
+  const std::int64_t replicas = std::max<std::int64_t>(1, from.integer(kReplicaSize, 1));
+  const std::int64_t shards = std::max<std::int64_t>(1, from.integer(kShardSize, 1));
+  if (replicas > (1 << 20) || shards > (1 << 20)) from.refuse(kShardSize, "a size of at most 1048576");
   from.file().replicas = replicas * shards;
-  from.file().replicas_origin = from.origin(from.has(kShards) ? kShards : kReplicas);
+  from.file().replicas_origin = from.origin(from.has(kShardSize) ? kShardSize : kReplicaSize);
 }
 
 /// The DeepSpeed configuration that `key` names.
@@ -213,6 +214,31 @@ void read_deepspeed(LaunchArguments& from, const char* key, const OtherFile& oth
   if (!text)
     from.refuse(key, "the path of a DeepSpeed configuration (.json), from here or from the file's folder");
   add_deepspeed(json_arguments(parse_json_object(*text, path), path), from.file());
+}
+
+/// Sharding as `distributed_type` says.
+void set_accelerate_sharding(LaunchArguments& from, const OtherFile& other) {
+  const char* const type = "distributed_type";
+  const std::string kind = from.text(type, "NO");
+  if (kind == "FSDP") {
+    set_trainer_fsdp(from, type);
+    set_accelerate_sizes(from);
+  } else if (kind == "DEEPSPEED" && gives(from, "deepspeed_config.deepspeed_config_file")) {
+    read_deepspeed(from, "deepspeed_config.deepspeed_config_file", other);
+  } else if (kind == "DEEPSPEED") {
+    const char* const stage = "deepspeed_config.zero_stage";
+    if (from.setting("precision", "fp32") != "fp32") from.set("grad_dtype", "same", type);
+    from.set("software", "deepspeed", type);
+    from.set_default("make_vocab_size_divisible_by", "1");
+    from.set("zero_stage", from.text(stage, "2"), stage);
+    const char* const clip = "deepspeed_config.gradient_clipping";
+    if (from.has(clip)) from.set("clip_grad", from.text(clip, ""), clip);
+    from.file().num_microbatches = from.integer("deepspeed_config.gradient_accumulation_steps", 1);
+  } else if (kind == "MULTI_GPU" || kind == "NO") {
+    set_unsharded(from);
+  } else {
+    from.refuse(type, "FSDP, DEEPSPEED, MULTI_GPU or NO");
+  }
 }
 
 }  // namespace
@@ -235,7 +261,9 @@ LaunchFile trainer_launch(std::vector<LaunchArgument> arguments, const OtherFile
   from.attempt([&] { set_trainer_precision(from); });
   from.attempt([&] { set_trainer_method(from); });
   from.attempt([&] { set_trainer_kernels(from); });
-  if (gives(from, "deepspeed")) {
+  if (gives(from, "distributed_type")) {
+    from.attempt([&] { set_accelerate_sharding(from, other); });
+  } else if (gives(from, "deepspeed")) {
     read_deepspeed(from, "deepspeed", other);
   } else if (!inside.empty()) {
     add_deepspeed(inside, file);
@@ -244,7 +272,8 @@ LaunchFile trainer_launch(std::vector<LaunchArgument> arguments, const OtherFile
   } else {
     set_unsharded(from);
   }
-  file.notes.emplace_back(kNoGpusNote);
+  if (from.has("num_processes")) from.set("world_size", from.text("num_processes", ""), "num_processes");
+  if (!from.sets("world_size")) file.notes.emplace_back(kNoGpusNote);
   return file;
 }
 
@@ -260,27 +289,7 @@ LaunchFile accelerate_launch(const std::vector<LaunchArgument>& arguments, const
     from.refuse("mixed_precision", "no, bf16 or fp16");
   from.set("precision", precision == "no" ? "fp32" : precision, "mixed_precision");
   from.set_default("grad_dtype", "fp32");
-  const char* const type = "distributed_type";
-  const std::string kind = from.text(type, "NO");
-  if (kind == "FSDP") {
-    set_trainer_fsdp(from, type);
-    set_accelerate_sizes(from);
-  } else if (kind == "DEEPSPEED" && gives(from, "deepspeed_config.deepspeed_config_file")) {
-    read_deepspeed(from, "deepspeed_config.deepspeed_config_file", other);
-  } else if (kind == "DEEPSPEED") {
-    const char* const stage = "deepspeed_config.zero_stage";
-    if (precision != "no") from.set("grad_dtype", "same", type);
-    from.set("software", "deepspeed", type);
-    from.set_default("make_vocab_size_divisible_by", "1");
-    from.set("zero_stage", from.text(stage, "2"), stage);
-    const char* const clip = "deepspeed_config.gradient_clipping";
-    if (from.has(clip)) from.set("clip_grad", from.text(clip, ""), clip);
-    file.num_microbatches = from.integer("deepspeed_config.gradient_accumulation_steps", 1);
-  } else if (kind == "MULTI_GPU" || kind == "NO") {
-    set_unsharded(from);
-  } else {
-    from.refuse(type, "FSDP, DEEPSPEED, MULTI_GPU or NO");
-  }
+  set_accelerate_sharding(from, other);
   file.notes.push_back(
       "a configuration of Accelerate has no model, sequence length or batch; --model, --seq-length, --mbs "
       "and --gbs "

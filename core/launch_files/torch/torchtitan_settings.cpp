@@ -146,7 +146,7 @@ void set_titan_recomputation(LaunchArguments& from) {
   }
 }
 
-void set_titan_software(LaunchArguments& from) {
+void set_titan_software(LaunchArguments& from, const ModelConfig& model) {
   const bool compiled = from.on("compile.enable") &&
                         (!from.has("compile.components") || holds(from, "compile.components", "model"));
   const char* converter = kConverters;
@@ -181,6 +181,10 @@ void set_titan_software(LaunchArguments& from) {
   if (compiled && float8 && !from.on(gather)) software = "torchtitan";
   if (compiled && float8) software += "-float8";
   if (compiled && overlap) software += "-async";
+  if (model.mixture && software == "torchtitan") {
+    software = "torchtitan-2025";
+    from.file().notes.emplace_back("experts are predicted with torchtitan-2025, whose layers are compiled");
+  }
   from.set("software", software, float8 ? converter : "compile.enable");
 }
 
@@ -216,7 +220,7 @@ LaunchFile torchtitan_launch(std::vector<LaunchArgument> arguments, const Beside
   from.attempt([&] { set_titan_batch(from); });
   from.attempt([&] { set_titan_experts(from, shape); });
   from.attempt([&] { set_titan_recomputation(from); });
-  from.attempt([&] { set_titan_software(from); });
+  from.attempt([&] { set_titan_software(from, shape); });
   from.attempt([&] { set_titan_numerics(from); });
   return file;
 }

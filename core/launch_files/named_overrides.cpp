@@ -1,0 +1,139 @@
+#include "core/launch_files/named_overrides.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <utility>
+#include <vector>
+
+#include "core/base/one_line.hpp"
+#include "core/launch_files/arguments/keyed_files.hpp"
+#include "core/launch_files/arguments/yaml_keys.hpp"
+#include "core/launch_files/megatron/megatron_names.hpp"
+#include "core/launch_files/megatron/megatron_yaml.hpp"
+#include "core/launch_files/torch/torchtitan_settings.hpp"
+
+namespace plumbline {
+namespace {
+
+std::string letters_of(std::string_view name) {
+  std::string letters;
+  for (const char c : name)
+    if (std::isalnum(static_cast<unsigned char>(c)) != 0)
+      letters += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return letters;
+}
+
+std::string text_of(const LaunchArgument& argument) {
+  return argument.values.size() == 1 ? argument.values.front() : "";
+}
+
+/// torchtitan's name and flavor of "llama3.1_8B-BF16.yaml".
+void add_flavor(std::vector<LaunchArgument>& keys, const LaunchArgument& model) {
+  std::string name = text_of(model);
+  name = name.substr(0, name.find(".yaml"));
+  const std::size_t bar = name.rfind('_');
+  if (bar == std::string::npos) return;
+  std::string flavor = name.substr(bar + 1);
+  flavor = flavor.substr(0, flavor.find('-'));
+  std::string family = name.substr(0, bar);
+  family = family.substr(0, family.find('.'));
+  keys.push_back({"model.name", {family}, model.place});
+  keys.push_back({"model.flavor", {flavor}, model.place});
+}
+
+}  // namespace
+
+void set_named_model(LaunchFile& file, const LaunchArgument& model) {
+  const std::string name = text_of(model);
+  if (const ModelConfig* const preset = preset_of_name(name)) {
+    file.settings.push_back({"model", preset->name, fmt::format("{}: model", model.place)});
+  } else if (!name.empty()) {
+    file.no_model =
+        fmt::format("{}: model: found {}, expected the name of a preset; give --model with its config.json",
+                    model.place, printable(name));
+  }
+}
+
+const ModelConfig* preset_of_name(std::string_view name) {
+  name = name.substr(name.rfind('/') + 1);
+  for (const std::string_view end : {".yaml", ".yml", ".json"})
+    if (name.ends_with(end)) name.remove_suffix(end.size());
+  if (const ModelConfig* const preset = find_preset(name)) return preset;
+  std::string wanted = letters_of(name);
+  for (const std::string_view end : {"bf16", "fp8", "hf", "base", "instruct", "chat"})
+    if (wanted.ends_with(end)) wanted.erase(wanted.size() - end.size());
+  for (const std::string& preset : preset_names())
+    if (letters_of(preset) == wanted) return find_preset(preset);
+  return nullptr;
+}
+
+std::optional<LaunchFile> primus_launch(std::string_view text, const std::string& name,
+                                        const BesideFile& beside) {
+  if (!has_yaml_key(text, "modules") || !has_yaml_key(text, "work_group")) return std::nullopt;
+  constexpr std::string_view kOverrides = ".overrides.";
+  std::vector<LaunchArgument> keys;
+  std::vector<LaunchArgument> others;
+  LaunchArgument model;
+  std::string framework = "megatron";
+  for (LaunchArgument& each : yaml_arguments(std::string(text), name)) {
+    const std::size_t at = each.name.find(kOverrides);
+    if (at != std::string::npos) {
+      each.name.erase(0, at + kOverrides.size());
+      keys.push_back(std::move(each));
+    } else if (each.name.ends_with(".framework")) {
+      framework = text_of(each);
+    } else if (each.name.starts_with("modules.") && each.name.ends_with(".model")) {
+      model = std::move(each);
+    } else {
+      others.push_back(std::move(each));
+    }
+  }
+  LaunchFile file;
+  if (framework == "torchtitan") {
+    add_flavor(keys, model);
+    file = torchtitan_launch(std::move(keys), beside);
+  } else {
+    file = megatron_keys_launch(std::move(keys), false, beside);
+    set_named_model(file, model);
+  }
+  file.framework = fmt::format("Primus ({})", framework);
+  for (const LaunchArgument& each : others)
+    file.without_effect.push_back({printable(each.name), each.place, "it names, groups or places the run"});
+  return file;
+}
+
+std::optional<LaunchFile> overrides_launch(std::string_view text, const std::string& name,
+                                           const BesideFile& beside) {
+  constexpr int kTelling = 3;
+  if (beside.is_key == nullptr || !has_yaml_key(text, "model")) return std::nullopt;
+  std::vector<LaunchArgument> flags;
+  std::vector<LaunchArgument> keys;
+  int only_there = 0;
+  for (LaunchArgument& each : yaml_arguments(std::string(text), name)) {
+    if (each.name.find('.') != std::string::npos) return std::nullopt;
+    const bool flag = is_megatron_name(each.name);
+    only_there += flag && !beside.is_key(each.name) ? 1 : 0;
+    if (beside.is_key(each.name) && !flag) {
+      keys.push_back(std::move(each));
+    } else {
+      flags.push_back(std::move(each));
+    }
+  }
+  if (only_there < kTelling) return std::nullopt;
+  LaunchFile file = megatron_keys_launch(std::move(flags), false, beside);
+  for (const LaunchArgument& each : keys) {
+    const std::string place = fmt::format("{}: {}", each.place, each.name);
+    std::erase_if(file.settings, [&](const LaunchSetting& other) { return other.key == each.name; });
+    if (each.name == "model") {
+      set_named_model(file, each);
+    } else {
+      file.settings.push_back({each.name, text_of(each), place});
+    }
+  }
+  file.framework = "Megatron-LM's names beside a model";
+  return file;
+}
+
+}  // namespace plumbline

@@ -1,0 +1,266 @@
+// Kinds of launch files: those of other frameworks are read by the reader of their keys, or named as what
+// they are, with keys of plumbline to give instead.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "core/config/config_checks.hpp"
+#include "core/config_text/load_config.hpp"
+#include "core/launch_files/launch_file.hpp"
+#include "tests/support/refusal.hpp"
+
+namespace plumbline::launch_kinds_test {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+struct Named {
+  const char* file;
+  const char* text;
+  const char* kind;
+};
+
+constexpr Named kNamed[] = {
+    {"a.yaml", "model: {}\nparallelism:\n  dp: 2\ntokens:\n  sequence_length: 8\n", "nanotron"},
+    {"a.yaml", "model:\n  name: mpt_causal_lm\ntrain_loader: {}\n", "llm-foundry"},
+    {"a.yaml", "actor_rollout_ref: {}\ntrainer: {}\n", "verl"},
+    {"a.yaml", "base_model: a/b\nsequence_len: 4096\n", "Axolotl"},
+    {"a.yaml", "base_model: a/b\nmicro_batch_size: 4\n", "Axolotl"},
+    {"a.yaml", "base_model: a/b\nload_in_4bit: true\nadapter: qlora\n", "Axolotl with load_in_4bit"},
+    {"a.yaml", "base_model: a/b\nadapter: lora\n", "Axolotl with an adapter"},
+    {"a.yaml", "base_model: a/b\ndeepspeed: ds.json\n", "Axolotl with DeepSpeed"},
+    {"a.yaml", "per_device_batch_size: 2\nici_fsdp_parallelism: 3\n", "MaxText"},
+    {"a.yaml", "base_config: base.yml\nper_device_batch_size: 2\n", "MaxText"},
+    {"a.yaml", "per_device_batch_size: 2\nmax_target_length: 3\n", "MaxText"},
+    {"a.yaml", "policy: {}\ngrpo: {}\n", "NeMo-RL"},
+    {"a.yaml", "policy: {}\ndpo: {}\n", "NeMo-RL"},
+    {"a.yaml", "policy: {}\nsft: {}\n", "NeMo-RL"},
+    {"a.yaml", "trainer: {}\nexp_manager: {}\nmodel: {}\n", "NeMo"},
+    {"a.yaml", "recipe: x\nstep_scheduler: {}\ndistributed: {}\n", "NeMo Automodel"},
+    {"a.yaml", "step_scheduler: {}\nmodel: {}\n", "NeMo Automodel"},
+    {"a.yaml", "type: causal\nmodel: {}\ndeepspeed: {}\n", "ArcticTraining"},
+    {"a.yaml", "model:\n  _component_: torchtune.models.llama3.llama3_8b\n", "torchtune"},
+    {"a.yaml", "pipe_parallel_size: 1\nmodel_parallel_size: 2\n", "GPT-NeoX"},
+    {"a.yml", "{\n \"pipe-parallel-size\": 1,\n \"model-parallel-size\": 1\n}\n", "GPT-NeoX"},
+    {"a.yaml", "run_name: x\ndevice_train_microbatch_size: 2\nfsdp: {}\n", "OLMo"},
+    {"a.sh", "python3 train.py --num-layers 4 --hidden-size 8 --rollout-batch-size 8\n", "slime"},
+    {"a.sh", "python3 -m verl.trainer.main_ppo data.train_batch_size=8\n", "verl"},
+    {"a.sh", "deepspeed --module openrlhf.cli.train_sft --max_len 2048\n", "OpenRLHF"},
+    {"a.sh", "torchrun main_training_llama.py --model_variant=7b\n", "fms-fsdp"},
+    {"a.sh", "python3 -m MaxText.train MaxText/configs/base.yml steps=3\n", "MaxText"},
+    {"a.sh", "tune run lora_finetune --config x.yaml\n", "torchtune"},
+    {"a.sh", "accelerate launch -m axolotl.cli.train x.yaml\n", "Axolotl"},
+    {"a.sh", "torchrun -m torchtitan.train --module llama3 --config llama3_8b\n",
+     "torchtitan with a configuration in Python"},
+    {"a.sh", "nemo llm pretrain --factory llama3_8b\n", "NeMo 2"},
+    {"a.sh", "composer train/train.py mpt-7b.yaml\n", "llm-foundry"},
+};
+
+/// The keys of an advice, "such as model: llama-3.1-8b, zero_stage: 3", are a configuration.
+TEST(LaunchKinds, AreNamedWithKeysThatWorkInstead) {
+  const fs::path advised = fs::path(testing::TempDir()) / "advised.yaml";
+  for (const Named& each : kNamed) {
+    SCOPED_TRACE(each.text);
+    const std::string refusal = test::refusal_of([&] { read_launch_file(each.text, each.file); });
+    EXPECT_THAT(refusal, testing::StartsWith(std::string(each.file) + ": found a "));
+    EXPECT_THAT(refusal, HasSubstr(std::string(" of ") + each.kind + ", which is not read, expected"));
+    EXPECT_EQ(refusal.find('\n'), std::string::npos);
+    constexpr std::string_view kAdvice = "; change it to keys such as ";
+    const std::size_t at = refusal.find(kAdvice);
+    ASSERT_NE(at, std::string::npos) << refusal;
+    std::ofstream(advised) << "{" << refusal.substr(at + kAdvice.size()) << "}\n";
+    std::string note;
+    const RunConfig config = load_run_config(advised.string(), {{"hardware", "h100-sxm-80gb"}}, &note);
+    EXPECT_EQ(why_invalid(config).value_or(""), "") << refusal;
+  }
+  fs::remove(advised);
+  EXPECT_THAT(test::refusal_of([&] { read_launch_file("from torchtitan import x\n", "registry.py"); }),
+              HasSubstr("found a program in Python"));
+  // Keys of plumbline that such files have too.
+  EXPECT_FALSE(read_launch_file("model: llama-3.1-8b\nsteps: 3\n", "a.yaml").has_value());
+}
+
+const std::map<std::string, std::string>& beside() {
+  static const std::map<std::string, std::string> kFiles = {
+      {"fsdp.yaml", "distributed_type: FSDP\nfsdp_config:\n  fsdp_reshard_after_forward: true\n"},
+      {"zero2.yaml", "distributed_type: DEEPSPEED\ndeepspeed_config:\n  zero_stage: 2\n"},
+      {"ds.json", R"({"zero_optimization": {"stage": 3}, "bf16": {"enabled": "auto"}})"},
+      {"sft.yaml",
+       "model_name_or_path: Qwen/Qwen3-8B\nstage: sft\nfinetuning_type: full\nbf16: true\n"
+       "deepspeed: ds.json\ncutoff_len: 512\n"},
+      {"job.toml", "[model]\nname = \"llama3\"\nflavor = \"8B\"\n[training]\nlocal_batch_size = 4\n"},
+      {"args.sh", "ARGS=\"--num-layers 2 --hidden-size 64\"\n"}};
+  return kFiles;
+}
+
+LaunchFile read(const char* file, const std::string& text, const BesideFile& more = {}) {
+  const OtherFile other = [](const std::string& path) -> std::optional<std::string> {
+    const auto found = beside().find(path);
+    return found == beside().end() ? std::nullopt : std::optional(found->second);
+  };
+  return read_launch_file(text, file, other, more).value();
+}
+
+BesideFile with(std::map<std::string, std::string> keys, std::map<std::string, std::string> variables = {},
+                std::set<std::string> ignored = {}) {
+  BesideFile more;
+  more.keys = std::move(keys);
+  more.variables = std::move(variables);
+  more.ignored = std::move(ignored);
+  return more;
+}
+
+struct Read {
+  const char* file;
+  std::string text;
+  const char* framework;
+  std::map<std::string, std::string> settings;
+};
+
+TEST(LaunchKinds, AreReadByTheReaderOfTheirKeys) {
+  const std::string trainer =
+      " --model_name_or_path Qwen/Qwen3-8B --per_device_train_batch_size 2 --bf16 True ";
+  const std::string primus = "work_group: a\nmodules:\n  pre_trainer:\n    framework: ";
+  const char* const hf = "Hugging Face's Trainer";
+  const Read cases[] = {
+      {"a.sh",
+       "accelerate launch --config_file fsdp.yaml --num_processes 16 run_clm.py --block_size 512" + trainer,
+       hf,
+       {{"software", "torchtitan"},
+        {"world_size", "16"},
+        {"seq_length", "512"},
+        {"micro_batch_size", "2"},
+        {"model", "qwen3-8b"}}},
+      {"a.sh",
+       "accelerate launch --config_file zero2.yaml run_clm.py --gradient-checkpointing" + trainer,
+       hf,
+       {{"software", "deepspeed"}, {"zero_stage", "2"}, {"recompute_granularity", "full"}}},
+      {"a.sh",
+       "accelerate launch --use_deepspeed --zero_stage 3 run_clm.py" + trainer,
+       hf,
+       {{"software", "deepspeed"}, {"zero_stage", "3"}}},
+      {"a.sh",
+       "deepspeed --num_gpus 4 train.py --deepspeed ds.json" + trainer,
+       hf,
+       {{"software", "deepspeed"}, {"zero_stage", "3"}, {"world_size", "4"}}},
+      {"a.sh",
+       "torchrun --nnodes 2 --nproc_per_node 8 sft.py --fsdp \"full_shard auto_wrap\"" + trainer,
+       hf,
+       {{"software", "torchtitan"}, {"zero_stage", "3"}, {"world_size", "16"}}},
+      {"a.sh",
+       "NPROC_PER_NODE=8 swift sft --model Qwen/Qwen3-8B --train_type lora --lora_rank 4 --deepspeed zero2",
+       "ms-swift",
+       {{"frozen", "lora"},
+        {"lora_rank", "4"},
+        {"lora_alpha", "32"},
+        {"zero_stage", "2"},
+        {"precision", "bf16"},
+        {"recompute_granularity", "full"},
+        {"micro_batch_size", "1"}}},
+      {"a.sh",
+       "megatron sft --model Qwen/Qwen3-30B-A3B-Base --tensor_model_parallel_size 2 --max_length 512 "
+       "--moe_grouped_gemm true --packing true",
+       "ms-swift (Megatron-Core)",
+       {{"model", "qwen3-30b-a3b"},
+        {"tensor_model_parallel_size", "2"},
+        {"seq_length", "512"},
+        {"zero_stage", "1"},
+        {"recompute_granularity", "selective"},
+        {"global_batch_size", "16"}}},
+      {"a.sh",
+       "llamafactory-cli train sft.yaml learning_rate=1e-5",
+       hf,
+       {{"model", "qwen3-8b"}, {"zero_stage", "3"}, {"seq_length", "512"}, {"learning_rate", "1e-5"}}},
+      {"a.sh",
+       "torchrun --nproc_per_node=8 -m torchtitan.train --job.config_file job.toml "
+       "--parallelism.tensor_parallel_degree 2 --training.seq_len=512",
+       "torchtitan",
+       {{"model", "llama-3.1-8b"},
+        {"tensor_model_parallel_size", "2"},
+        {"seq_length", "512"},
+        {"micro_batch_size", "4"},
+        {"world_size", "8"}}},
+      {"a.sh",
+       "python scripts/training/run_recipe.py --recipe qwen3_30b_a3b_pretrain_config "
+       "train.global_batch_size=8 train.micro_batch_size=1",
+       "Megatron-Bridge",
+       {{"model", "qwen3-30b-a3b"}, {"global_batch_size", "8"}, {"micro_batch_size", "1"}}},
+      {"a.yaml",
+       primus + "megatron\n    model: llama3.1_70B.yaml\n    overrides:\n      seq_length: 512\n"
+                "      micro_batch_size: 2\n      tensor_model_parallel_size: 4\n",
+       "Primus (megatron)",
+       {{"model", "llama-3.1-70b"}, {"seq_length", "512"}, {"tensor_model_parallel_size", "4"}}},
+      {"a.yaml",
+       primus + "torchtitan\n    model: llama3.1_8B-BF16.yaml\n    overrides:\n      training:\n"
+                "        local_batch_size: 2\n        seq_len: 512\n",
+       "Primus (torchtitan)",
+       {{"model", "llama-3.1-8b"}, {"seq_length", "512"}, {"micro_batch_size", "2"}}},
+  };
+  for (const Read& each : cases) {
+    SCOPED_TRACE(each.text);
+    try {
+      const LaunchFile file = read(each.file, each.text);
+      file.require_modelled();
+      EXPECT_EQ(file.framework, each.framework);
+      std::map<std::string, std::string> settings;
+      for (const LaunchSetting& setting : file.settings) settings[setting.key] = setting.value;
+      for (const auto& [key, value] : each.settings) EXPECT_EQ(settings[key], value) << key;
+    } catch (const InputError& error) {
+      ADD_FAILURE() << error.what();
+    }
+  }
+}
+
+/// Each advice as it is followed.
+TEST(LaunchKinds, AdviceOfTheirReadersWorks) {
+  const std::string shape =
+      " --num-layers 8 --hidden-size 64 --num-attention-heads 2 --max-position-embeddings 8 --vocab-size 99 "
+      "--micro-batch-size 1 --seq-length 8";
+  const std::string launch =
+      "accelerate launch --config_file none.yaml a.py --bf16 --per_device_train_batch_size 1";
+  const std::string found =
+      "accelerate launch --config_file fsdp.yaml a.py --bf16 --per_device_train_batch_size 1";
+  const std::string pai = "if [ $2 = 8B ]; then N=8; fi\ntorchrun pretrain_qwen.py" + shape +
+                          " --num-layers $N --tensor-model-parallel-size ${10}\n";
+  const std::string gpt = "torchrun pretrain_gpt.py" + shape;
+  struct Case {
+    std::string refused;
+    const char* advice;
+    std::string followed;
+    BesideFile more;
+  };
+  const Case cases[] = {
+      {launch, "put it beside the script", found, {}},
+      {launch, "or --software and --zero-stage", launch,
+       with({{"software", "deepspeed"}, {"zero_stage", "2"}})},
+      {". `pwd`/CONFIG.sh\n",
+       "put that file beside the script",
+       ". `pwd`/args.sh\ntorchrun a.py" + shape + " $ARGS",
+       {}},
+      {pai, "give its variable with --set", pai, with({}, {{"2", "8B"}, {"10", "2"}})},
+      {gpt + " --tensor-model-parallel-size $TP", "give --tensor-model-parallel-size",
+       gpt + " --tensor-model-parallel-size $TP", with({{"tensor_model_parallel_size", "2"}})},
+      {gpt + " --attention-backend $A", "give its variable with --set", gpt + " --attention-backend $A",
+       with({}, {{"A", "flash"}})},
+      {gpt + " --softmax-type learnable", "--ignore softmax-type", gpt + " --softmax-type learnable",
+       with({}, {}, {"softmax_type"})},
+      {gpt + " --foo", "correct or remove it", gpt, {}},
+  };
+  for (const Case& each : cases) {
+    SCOPED_TRACE(each.refused);
+    EXPECT_THAT(test::refusal_of([&] { read("a.sh", each.refused).require_modelled(); }),
+                HasSubstr(each.advice));
+    EXPECT_EQ(test::refusal_of([&] { read("a.sh", each.followed, each.more).require_modelled(); }),
+              "accepted");
+  }
+}
+
+}  // namespace
+}  // namespace plumbline::launch_kinds_test
