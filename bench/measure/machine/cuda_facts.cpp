@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/backends/nccl/device_variables.hpp"
 #include "core/backends/nccl/shared_gpu.hpp"
 #include "core/base/error.hpp"
 #include "core/base/json_keys.hpp"
@@ -67,6 +68,10 @@ void add_cuda(const CudaFacts& facts, int ranks, MachineReport& machine) {
   if (devices == 0) return;
   machine.gpu = fmt::format("{}, {} MiB", facts.devices[0].name, facts.devices[0].memory.value >> 20);
   if (devices > 1) machine.gpu = fmt::format("{} x {}", devices, machine.gpu);
+  // Set by the ranks, whatever the environment said.
+  std::erase_if(machine.environment, [](const auto& entry) { return entry.first == kQueuesVariable; });
+  machine.environment.emplace_back(kQueuesVariable, kQueues);
+  std::sort(machine.environment.begin(), machine.environment.end());
   if (ranks <= devices) return;
   machine.gpu +=
       fmt::format(", shared-gpu: {} ranks on {} {}", ranks, devices, devices == 1 ? "GPU" : "GPUs");

@@ -37,8 +37,9 @@ CudaFacts parse_cuda_facts(std::string_view text);
 /// One line for a configuration with backend cuda that cannot run here, or nothing.
 std::optional<std::string> why_no_cuda(const CudaFacts& facts);
 
-/// Adds the versions to a record's machine, and for several ranks per GPU the label "shared-gpu" behind the
-/// GPU's name and NCCL's settings. Results with that label do not show speed.
+/// Adds the versions to a record's machine, and the environment that ranks set themselves. For several ranks
+/// per GPU the label "shared-gpu" comes behind the GPU's name, with NCCL's settings: results with that label
+/// do not show speed. `ranks`: of this host.
 void add_cuda(const CudaFacts& facts, int ranks, MachineReport& machine);
 
 }  // namespace plumbline

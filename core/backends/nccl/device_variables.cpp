@@ -6,12 +6,6 @@
 #include <string_view>
 
 namespace plumbline {
-namespace {
-
-constexpr const char* kQueuesVariable = "CUDA_DEVICE_MAX_CONNECTIONS";
-constexpr const char* kQueues = "32";  // the most that CUDA 13's programming guide names
-
-}  // namespace
 
 std::string use_all_queues() {
   const char* const found = std::getenv(kQueuesVariable);

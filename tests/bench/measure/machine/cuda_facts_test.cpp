@@ -145,9 +145,10 @@ TEST_F(CudaProgram, OneReasonIsToldAndItIsTheOneThatApplies) {
 
 TEST(CudaFacts, RanksThatShareAGpuAreLabelled) {
   MachineReport alone;
+  alone.environment = {{"CUDA_DEVICE_MAX_CONNECTIONS", "1"}};
   add_cuda(one_gpu(), 1, alone);
   EXPECT_EQ(alone.gpu, "NVIDIA H200, 143771 MiB");
-  EXPECT_TRUE(alone.environment.empty());
+  EXPECT_THAT(alone.environment, testing::ElementsAre(Pair("CUDA_DEVICE_MAX_CONNECTIONS", "32")));
   EXPECT_THAT(alone.versions, Contains(Pair("nccl", "2.28.9")));
 
   MachineReport shared;
