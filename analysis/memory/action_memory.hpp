@@ -54,15 +54,22 @@ class StageProfiles {
   /// Profile of an action of one stage, which must be the same in every call; a teacher's actions use the
   /// teacher's stage. Valid until the next call.
   const Entry& of(const StageShape& shape, ActionType type, bool with_extra) {
-    std::uint8_t& at = at_[2 * static_cast<std::size_t>(type) + (with_extra ? 1 : 0)];
-    if (at == 0) {
-      entries_.emplace_back(action_profile(shape, type, with_extra));
-      at = static_cast<std::uint8_t>(entries_.size());
-    }
-    return entries_[at - std::size_t{1}];
+    if (!has(type, with_extra)) add(type, with_extra, action_profile(shape, type, with_extra));
+    return entries_[at_[place(type, with_extra)] - std::size_t{1}];
+  }
+  /// True if an action's profile is known.
+  bool has(ActionType type, bool with_extra) const { return at_[place(type, with_extra)] != 0; }
+  /// Gives an unknown one.
+  void add(ActionType type, bool with_extra, const ActionProfile& profile) {
+    entries_.emplace_back(profile);
+    at_[place(type, with_extra)] = static_cast<std::uint8_t>(entries_.size());
   }
 
  private:
+  static std::size_t place(ActionType type, bool with_extra) {
+    return 2 * static_cast<std::size_t>(type) + (with_extra ? 1 : 0);
+  }
+
   std::array<std::uint8_t, std::size_t{2} * kActionTypes> at_{};  // in entries_, from 1 on
   std::vector<Entry> entries_;
 };

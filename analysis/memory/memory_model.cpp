@@ -143,4 +143,15 @@ MemoryPrediction predict_memory(const StepModel& model, const RepeatedSchedule& 
   return walk_all(model, posted, memory_plan(posted, false), profiles, MemoryDetail::peaks);
 }
 
+RankMemory predict_rank_memory(const StepModel& model, const RepeatedSchedule& step, const MemoryPlan& plan,
+                               const std::vector<StageProfiles*>& profiles, int rank) {
+  WalkedProfiles walked(model, profiles);
+  RankMemory memory;
+  memory.rank = model.layout.rank_of({0, 0, rank});
+  memory.pipeline_rank = rank;
+  memory.held = held_bytes(model.kinds.on_rank(rank), model.config);
+  walk_rank(model, step, plan.ranks[static_cast<std::size_t>(rank)], walked, MemoryDetail::peaks, {}, memory);
+  return memory;
+}
+
 }  // namespace plumbline

@@ -7,10 +7,6 @@
 namespace plumbline {
 namespace {
 
-Bytes bound_of_tensors(const RunConfig& config, const HardwareProfile& hardware) {
-  return config.machine.memory_budget.value > 0 ? config.machine.memory_budget : hardware.memory;
-}
-
 /// 0: all ranks share a node.
 int gpus_per_node(const HardwareProfile& hardware) {
   const Accelerator* accelerator = hardware.accelerator();
@@ -28,6 +24,10 @@ int ring_channels(const RunConfig& config) {
 }
 
 }  // namespace
+
+Bytes bound_of_tensors(const RunConfig& config, const HardwareProfile& hardware) {
+  return config.machine.memory_budget.value > 0 ? config.machine.memory_budget : hardware.memory;
+}
 
 std::optional<DeviceMemoryPrediction> device_memory_of(const RunConfig& config, const std::vector<int>& ends,
                                                        const HardwareProfile& hardware,

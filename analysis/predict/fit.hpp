@@ -25,6 +25,9 @@ struct Fit {
   Bytes budget;   // what `limit` leaves for tensors of that rank; 0: no bound
 };
 
+/// No step with more tensors on a rank fits: memory_budget, else the device's memory; 0: no bound.
+Bytes bound_of_tensors(const RunConfig& config, const HardwareProfile& hardware);
+
 /// Device memory of every rank with the allocator's margin; nothing if the profile does not know the device.
 /// `ends`: channel_ends() of the schedule.
 std::optional<DeviceMemoryPrediction> device_memory_of(const RunConfig& config, const std::vector<int>& ends,

@@ -1,13 +1,75 @@
 #include "analysis/search/evaluator.hpp"
 
+#include <algorithm>
+#include <array>
 #include <utility>
 
 #include "analysis/memory/memory_model.hpp"
+#include "analysis/memory/persistent_memory.hpp"
 #include "analysis/predict/predict.hpp"
+#include "analysis/step/common_shape.hpp"
+#include "analysis/time/processor_contention.hpp"
 #include "analysis/time/stage/time_model.hpp"
 #include "core/base/error.hpp"
 
 namespace plumbline {
+namespace {
+
+/// Keys of a family's candidate that takes least memory beyond what it holds.
+SearchKeys smallest_work(const SearchFamily& family) {
+  SearchKeys keys = family.keys;
+  keys.half_gradients = family.halves;
+  return keys;
+}
+
+/// What the ZeRO stage and the type of gradients decide, from another shape of the step.
+void take_sharding(const StageShape& from, StageShape& shape) {
+  shape.sharding = from.sharding;
+  shape.overlap = from.overlap;
+  shape.numerics = from.numerics;
+  shape.expert = from.expert;
+}
+
+/// Memory that a rank takes at least beyond what it holds, if its groups of recomputed layers have any size of
+/// `few` to `many`: the inputs that the largest ones keep, the work of the smallest.
+Bytes working_of(const SearchSchedules::Entry& entry, StepModel& model, int rank, int few, int many) {
+  StageKinds& kinds = model.kinds;
+  std::vector<StageProfiles> profiles(kinds.first_stage.size());
+  const MemoryPlan::Rank& plan = entry.memory.ranks[static_cast<std::size_t>(rank)];
+  for (const MemoryPlan::Item& item : plan.items) {
+    const ActionType type = item.action.type;
+    StageProfiles& known = profiles[kinds.of_stage[item.action.stage]];
+    if (known.has(type, item.with_extra)) continue;
+    if (ends_step(type)) {  // takes less on a rank with fewer states
+      known.add(type, item.with_extra, ActionProfile());
+      continue;
+    }
+    StageShape& shape = kinds.shapes[item.action.stage];
+    shape.recomputation.layers = many;
+    ActionProfile profile = action_profile(shape, type, item.with_extra);
+    shape.recomputation.layers = few;
+    if (few < many) {
+      const ActionProfile other = action_profile(shape, type, item.with_extra);
+      if (other.peak.total() < profile.peak.total()) profile.peak = other.peak;
+    }
+    known.add(type, item.with_extra, profile);
+  }
+  std::vector<StageProfiles*> all;
+  for (StageProfiles& each : profiles) all.push_back(&each);
+  for (const std::size_t stage : kinds.stages_held[static_cast<std::size_t>(rank)])
+    kinds.shapes[stage].recomputation.layers = few;
+  const RankMemory memory = predict_rank_memory(model, entry.step, entry.memory, all, rank);
+  return memory.peak.total() - memory.held.total();
+}
+
+std::vector<StageProfiles*> profiles_of(const std::vector<StageMemo::Stage*>& stages) {
+  std::vector<StageProfiles*> profiles;
+  profiles.reserve(stages.size());
+  for (StageMemo::Stage* stage : stages) profiles.push_back(&stage->memory);
+  return profiles;
+}
+
+}  // namespace
 
 SearchSchedules::Entry::Entry(RepeatedSchedule made)
     : step(std::move(made)),
@@ -45,48 +107,140 @@ std::string SearchSchedules::refused() const {
   return refused_;
 }
 
-const SearchSchedules::Entry* Evaluator::schedule_of(const SearchKeys& keys) {
+const SearchSchedules::Entry* SearchSchedules::find_short(const SearchKeys& keys, const RunConfig& config) {
+  const int microbatches = config.microbatches();
+  const int full = 2 * keys.pipeline;
+  if (microbatches < full + keys.pipeline) return find(keys, config);
+  RunConfig shorter = config;
+  // As many are left over as in the whole schedule, so that its kind takes both numbers or neither.
+  const int left = full + microbatches % keys.pipeline;
+  shorter.batch.global_batch_size = config.batch.global_batch_size / microbatches * left;
+  const Entry* entry = find(keys, shorter);
+  return entry == nullptr || entry->bound.scales() ? entry : find(keys, config);
+}
+
+const SearchSchedules::Entry* Evaluator::schedule_of(const SearchKeys& keys, bool whole) {
   const SearchKeys& last = last_keys_;
-  const bool same = known_ != nullptr && keys.schedule == last.schedule && keys.pipeline == last.pipeline &&
-                    keys.data == last.data && keys.context == last.context &&
-                    keys.micro_batch == last.micro_batch && keys.chunks == last.chunks &&
-                    keys.vocabulary == last.vocabulary;
+  const bool same = known_ != nullptr && whole == whole_ && keys.schedule == last.schedule &&
+                    keys.pipeline == last.pipeline && keys.data == last.data &&
+                    keys.context == last.context && keys.micro_batch == last.micro_batch &&
+                    keys.chunks == last.chunks && keys.vocabulary == last.vocabulary;
   if (!same) {
-    known_ = schedules_.find(keys, config_);
+    known_ = whole ? schedules_.find(keys, config_) : schedules_.find_short(keys, config_);
     last_keys_ = keys;
+    whole_ = whole;
   }
   return known_;
 }
 
 std::optional<Evaluator::Bounds> Evaluator::bounds(const SearchKeys& keys) {
   set_keys(keys, config_);
-  const SearchSchedules::Entry* entry = schedule_of(keys);
+  const SearchSchedules::Entry* entry = schedule_of(keys, true);
   if (entry == nullptr) return std::nullopt;
   const StepModel model(config_, entry->step.once, software_);
-  const StageKinds& kinds = model.kinds;
-  std::vector<StageMemo::Stage*> stages;
-  std::vector<StageProfiles*> profiles;
-  stages.reserve(kinds.first_stage.size());
-  profiles.reserve(kinds.first_stage.size());
-  for (const std::size_t stage : kinds.first_stage) {
-    stages.push_back(&memo_.stage(kinds.shapes[stage]));
-    profiles.push_back(&stages.back()->memory);
-  }
-  const MemoryPrediction memory = predict_memory(model, entry->step, entry->memory, profiles);
-  const Costs costs = bounding_costs(*entry, kinds, stages);
+  const std::vector<StageMemo::Stage*> stages = stages_of(model.kinds);
+  const MemoryPrediction memory = predict_memory(model, entry->step, entry->memory, profiles_of(stages));
   const auto device = device_memory_of(config_, entry->channels, hardware_, memory, software_);
-  return Bounds{memory.peak, entry->bound.of(costs), fit_of(config_, hardware_, memory, device).fits};
+  return Bounds{memory.peak, entry->bound.of(bounding_costs(*entry, model.kinds, stages)),
+                fit_of(config_, hardware_, memory, device).fits};
 }
 
-/// Costs none of which exceeds those that predict() simulates.
-Costs Evaluator::bounding_costs(const SearchSchedules::Entry& entry, const StageKinds& kinds,
-                                const std::vector<StageMemo::Stage*>& stages) {
-  Load load = least_load(config_, hardware_, software_);
+void Evaluator::take(const SearchKeys& keys, StepModel& model) {
+  set_keys(keys, config_);
+  const StageShape common = common_shape(config_, software_);
+  for (StageShape& shape : model.kinds.shapes) {
+    take_sharding(common, shape);
+    shape.recomputation.layers = common.recomputation.layers;
+  }
+}
+
+Seconds Evaluator::least_step(const SearchKeys& keys, const SearchSchedules::Entry& entry, StepModel& model) {
+  take(keys, model);
+  return entry.bound.of(bounding_costs(entry, model.kinds, stages_of(model.kinds)), longer_than(entry));
+}
+
+Bytes Evaluator::least_peak(const SearchKeys& keys, const SearchSchedules::Entry& entry,
+                            const StepModel& model) {
+  const std::vector<StageProfiles*> profiles = profiles_of(stages_of(model.kinds));
+  const auto of = [&](int rank) {
+    return predict_rank_memory(model, entry.step, entry.memory, profiles, rank).peak.total();
+  };
+  return std::max(of(0), of(keys.pipeline - 1));
+}
+
+double Evaluator::longer_than(const SearchSchedules::Entry& entry) const {
+  return static_cast<double>(config_.microbatches()) / static_cast<double>(entry.step.microbatches);
+}
+
+std::vector<StageMemo::Stage*> Evaluator::stages_of(const StageKinds& kinds) {
+  std::vector<StageMemo::Stage*> stages;
+  stages.reserve(kinds.first_stage.size());
+  const double contention = collective_contention(config_, hardware_, software_);
+  for (const std::size_t stage : kinds.first_stage)
+    stages.push_back(&memo_.stage(kinds.shapes[stage], contention));
+  return stages;
+}
+
+std::optional<Evaluator::FamilyBounds> Evaluator::bounds(const SearchFamily& family) {
+  const SearchKeys keys = smallest_work(family);
+  set_keys(keys, config_);
+  const SearchSchedules::Entry* entry = schedule_of(keys, false);
+  if (entry == nullptr) return std::nullopt;
+  StepModel model(config_, entry->step.once, software_);
+  StageKinds& kinds = model.kinds;
+  FamilyBounds bounds;
+  for (const int rank : {0, keys.pipeline - 1}) {  // mostly one of them is the fullest
+    const Bytes working = working_of(*entry, model, rank, 1, family.groups);
+    if (working > bounds.working) {
+      bounds.working = working;
+      bounds.rank = rank;
+    }
+  }
+  std::vector<StageShape> on_rank = kinds.on_rank(bounds.rank);
+  std::array<Seconds, 2> least;  // of both types of gradients
+  visit_group(family, 1, [&](const SearchKeys& variant) {
+    set_keys(variant, config_);
+    const StageShape common = common_shape(config_, software_);
+    for (StageShape& shape : on_rank) take_sharding(common, shape);
+    bounds.held.push_back(held_bytes(on_rank, config_).total());
+    Seconds& passes = least[variant.half_gradients ? 1 : 0];
+    if (variant.zero == family.zeros.front()) {
+      for (const std::size_t stage : kinds.first_stage) take_sharding(common, kinds.shapes[stage]);
+      passes = entry->bound.of(pass_costs(*entry, kinds, stages_of(kinds)), longer_than(*entry));
+    }
+    bounds.steps.push_back(passes);
+  });
+  return bounds;
+}
+
+std::vector<Bytes> Evaluator::working(const SearchFamily& family, const FamilyBounds& bounds) {
+  if (family.groups == 1) return {bounds.working};
+  const SearchKeys keys = smallest_work(family);
+  set_keys(keys, config_);
+  const SearchSchedules::Entry& entry = *schedule_of(keys, false);
+  StepModel model(config_, entry.step.once, software_);
+  std::vector<Bytes> working;
+  for (int group = 1; group <= family.groups; ++group)
+    working.push_back(working_of(entry, model, bounds.rank, group, group));
+  return working;
+}
+
+Costs Evaluator::pass_costs(const SearchSchedules::Entry& entry, const StageKinds& kinds,
+                            const std::vector<StageMemo::Stage*>& stages) {
+  const Load load = least_load(config_, hardware_, software_);
   for (std::size_t kind = 0; kind < stages.size(); ++kind)
     memo_.passes(*stages[kind], kinds.shapes[kinds.first_stage[kind]], entry.present, load);
   Costs costs;
   costs.stages.reserve(kinds.shapes.size());
   for (const std::size_t kind : kinds.of_stage) costs.stages.push_back(stages[kind]->passes->costs);
+  return costs;
+}
+
+/// Costs none of which exceeds those that predict() simulates.
+Costs Evaluator::bounding_costs(const SearchSchedules::Entry& entry, const StageKinds& kinds,
+                                const std::vector<StageMemo::Stage*>& stages) {
+  Costs costs = pass_costs(entry, kinds, stages);
+  Load load = least_load(config_, hardware_, software_);
   load.busy = load.layout.world() > 1 ? 1 : 0;
   std::vector<const StageCosts*> of_rank;
   of_rank.reserve(kinds.first_rank.size());
@@ -114,7 +268,7 @@ Costs Evaluator::bounding_costs(const SearchSchedules::Entry& entry, const Stage
 
 Candidate Evaluator::predicted(const SearchKeys& keys) {
   set_keys(keys, config_);
-  const SearchSchedules::Entry* entry = schedule_of(keys);
+  const SearchSchedules::Entry* entry = schedule_of(keys, true);
   const Prediction prediction = predict(config_, entry->step, hardware_, software_);
   return {keys,
           prediction.memory.peak,

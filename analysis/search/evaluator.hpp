@@ -1,6 +1,7 @@
 // Evaluation of one search candidate: cheap lower bounds first, then the exact prediction.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <memory>
@@ -15,6 +16,7 @@
 #include "analysis/memory/memory_walk.hpp"
 #include "analysis/search/candidate.hpp"
 #include "analysis/search/lower_bound.hpp"
+#include "analysis/search/search_space.hpp"
 #include "analysis/search/stage_memo.hpp"
 #include "analysis/step/step_model.hpp"
 #include "core/schedule/repeated_schedule.hpp"
@@ -40,6 +42,9 @@ class SearchSchedules {
   /// nullptr when the schedule does not allow the sizes. `config` has the keys. Threads that want the same
   /// one wait for its maker, others do not.
   const Entry* find(const SearchKeys& keys, const RunConfig& config);
+  /// One of the same kind with enough micro-batches to fill the pipeline, if LowerBound scales it: what every
+  /// rank holds, and does for each of them, does not shrink with more.
+  const Entry* find_short(const SearchKeys& keys, const RunConfig& config);
   /// Why one configuration has no schedule; empty: every one has.
   std::string refused() const;
 
@@ -77,12 +82,69 @@ class Evaluator {
   }
   /// Nothing when the candidate has no schedule.
   std::optional<Bounds> bounds(const SearchKeys& keys);
+
+  /// What no candidate of a family falls below.
+  struct FamilyBounds {
+    std::vector<Seconds> steps;  // by variant, in the order of visit_group(): a step, without its end
+    std::vector<Bytes> held;     // the same: memory of a rank for the whole run
+    Bytes working;               // that it takes beyond it, with groups of any size
+    int rank = 0;                // of the pipeline
+    Seconds at_least() const { return *std::min_element(steps.begin(), steps.end()); }
+    Bytes peak() const { return *std::min_element(held.begin(), held.end()) + working; }
+  };
+  /// Nothing when the family has no schedule. Both bounds are of the least ZeRO stage, whose passes
+  /// gather and scatter nothing; `steps` are of groups of one layer, which recompute least.
+  std::optional<FamilyBounds> bounds(const SearchFamily& family);
+  /// Calls `found(place, keys, peak, at_least)` for the candidates of a family, with their place in it: those
+  /// for which `open(keys, peak, at_least)` holds with what they take at least.
+  template <class Open, class Found>
+  void visit_open(const SearchFamily& family, const FamilyBounds& bounds, const Open& open,
+                  const Found& found) {
+    const std::vector<Bytes> least = working(family, bounds);
+    set_keys(family.keys, config_);
+    const SearchSchedules::Entry& entry = *schedule_of(family.keys, false);
+    StepModel model(config_, entry.step.once, software_);
+    std::vector<std::optional<Seconds>> steps(bounds.steps.size());  // with the end of the step
+    std::size_t place = 0;
+    for (int size = 1; size <= family.groups; ++size) {
+      std::size_t variant = 0;
+      visit_group(family, size, [&](const SearchKeys& keys) {
+        const std::size_t at = place++;
+        Bytes peak = bounds.held[variant] + least[static_cast<std::size_t>(size) - 1];
+        const Seconds passes = bounds.steps[variant];
+        std::optional<Seconds>& step = steps[variant++];
+        if (!open(keys, peak, step.value_or(passes))) return;
+        // Larger groups may hide more of what every pass gathers and scatters.
+        if (!step || keys.zero >= 2) step = least_step(keys, entry, model);
+        if (!open(keys, peak, *step)) return;
+        take(keys, model);
+        peak = std::max(peak, least_peak(keys, entry, model));
+        if (open(keys, peak, *step)) found(at, keys, peak, *step);
+        if (keys.zero >= 2) step.reset();
+      });
+    }
+  }
   /// The prediction of a candidate that has one.
   Candidate predicted(const SearchKeys& keys);
 
  private:
-  /// As of SearchSchedules; most candidates have that of the one before.
-  const SearchSchedules::Entry* schedule_of(const SearchKeys& keys);
+  /// FamilyBounds::working by size of the groups, from 1 on.
+  std::vector<Bytes> working(const SearchFamily& family, const FamilyBounds& bounds);
+  /// Makes the model that of another candidate of its family.
+  void take(const SearchKeys& keys, StepModel& model);
+  /// Bound of a candidate's step.
+  Seconds least_step(const SearchKeys& keys, const SearchSchedules::Entry& entry, StepModel& model);
+  /// Memory of the ranks at both ends of the pipeline, of which mostly one is the fullest.
+  Bytes least_peak(const SearchKeys& keys, const SearchSchedules::Entry& entry, const StepModel& model);
+  /// As of SearchSchedules, `whole` or short; most candidates have that of the one before.
+  const SearchSchedules::Entry* schedule_of(const SearchKeys& keys, bool whole);
+  /// The candidate's micro-batches over those of a short schedule.
+  double longer_than(const SearchSchedules::Entry& entry) const;
+  /// Stages by kind.
+  std::vector<StageMemo::Stage*> stages_of(const StageKinds& kinds);
+  /// Costs of the passes alone, none of which exceeds those that predict() simulates. `stages`: by kind.
+  Costs pass_costs(const SearchSchedules::Entry& entry, const StageKinds& kinds,
+                   const std::vector<StageMemo::Stage*>& stages);
   /// `stages`: by kind.
   Costs bounding_costs(const SearchSchedules::Entry& entry, const StageKinds& kinds,
                        const std::vector<StageMemo::Stage*>& stages);
@@ -94,6 +156,7 @@ class Evaluator {
   StageMemo memo_;
   SearchKeys last_keys_;
   const SearchSchedules::Entry* known_ = nullptr;  // of `last_keys_`
+  bool whole_ = true;                              // likewise
 };
 
 }  // namespace plumbline

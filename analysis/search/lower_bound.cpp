@@ -6,11 +6,6 @@
 namespace plumbline {
 namespace {
 
-bool ends_step(ActionType type) {
-  return type == ActionType::reduce_gradients || type == ActionType::reduce_embedding ||
-         type == ActionType::optimizer;
-}
-
 bool is_backward(ActionType type) {
   return type == ActionType::backward || type == ActionType::backward_input;
 }
@@ -49,6 +44,11 @@ double cost_of(const Costs& costs, std::uint32_t stage, ActionType type) {
 
 }  // namespace
 
+bool ends_step(ActionType type) {
+  return type == ActionType::reduce_gradients || type == ActionType::reduce_embedding ||
+         type == ActionType::optimizer;
+}
+
 LowerBound::LowerBound(const RepeatedSchedule& step)
     : rank_of_stage_(step.once.rank_of_stage),
       merged_(static_cast<std::size_t>(step.once.stages)),
@@ -85,7 +85,7 @@ LowerBound::LowerBound(const RepeatedSchedule& step)
       const double count = repeated ? static_cast<double>(step.copies) : 1;
       pairs_ = pairs_ || action.overlaps_next;
       if (action.type == ActionType::backward) merged_[action.stage] = true;
-      if (action.type == ActionType::backward_input) split_[action.stage] = true;
+      if (action.type == ActionType::backward_input) split_[action.stage] = defers_ = true;
       if (rank.head < 0 && action.type == ActionType::forward) rank.head = action.stage;
       if (rank.head < 0) continue;
       Counts& counts = rank.tail >= 0 && i <= last_backward ? until : after;
@@ -98,7 +98,13 @@ LowerBound::LowerBound(const RepeatedSchedule& step)
   }
 }
 
-Seconds LowerBound::of(const Costs& costs) const {
+bool LowerBound::scales() const {
+  for (std::size_t stage = 0; stage < merged_.size(); ++stage)
+    if (merged_[stage] && split_[stage]) return false;
+  return true;
+}
+
+Seconds LowerBound::of(const Costs& costs, double longer) const {
   double pair = pairs_ ? std::min(1.0, costs.overlap_factor) : 1.0;
   for (const PairCosts& known : costs.pairs) pair = std::min(pair, known.factor);
   const auto sum = [&](const std::vector<Term>& terms) {
@@ -131,9 +137,10 @@ Seconds LowerBound::of(const Costs& costs) const {
   for (std::size_t r = 0; r < ranks_.size(); ++r) {
     const Rank& rank = ranks_[r];
     if (rank.head < 0) continue;
-    const double until = to[static_cast<std::size_t>(rank.head)] + pair * sum(rank.until);
-    bound = std::max(bound, until + pair * sum(rank.after) + sum(end_of_step_[r]));
-    if (rank.tail < 0) continue;
+    const double until = to[static_cast<std::size_t>(rank.head)] + longer * pair * sum(rank.until);
+    bound = std::max(bound, until + longer * pair * sum(rank.after) + sum(end_of_step_[r]));
+    // In a longer schedule a rank may leave more weight gradients until after its last backward.
+    if (rank.tail < 0 || (longer > 1 && defers_)) continue;
     const auto tail = static_cast<std::size_t>(rank.tail);
     const std::size_t first = tail - tail % static_cast<std::size_t>(stages_per_route_);
     const auto last_rank = static_cast<std::size_t>(rank_of_stage_[first]);

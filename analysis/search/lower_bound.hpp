@@ -9,6 +9,9 @@
 
 namespace plumbline {
 
+/// True for the actions after all micro-batches: ARG, ARE, OPT.
+bool ends_step(ActionType type);
+
 /// Terms of a schedule for a lower bound: counts of each action on a rank's path, and where the path starts
 /// and ends.
 ///
@@ -20,7 +23,11 @@ class LowerBound {
   explicit LowerBound(const RepeatedSchedule& step);
 
   /// At most the makespan that simulate() finds, in seconds. `costs` has a stage for each of the schedule's.
-  Seconds of(const Costs& costs) const;
+  /// `longer`: micro-batches of a longer schedule of the kind, over those of this one.
+  Seconds of(const Costs& costs, double longer = 1) const;
+  /// False for a schedule that has B for some micro-batches and I and W for others of a stage: a longer one has
+  /// them in another proportion.
+  bool scales() const;
 
  private:
   struct Term {
@@ -41,6 +48,7 @@ class LowerBound {
   std::vector<bool> split_;   // by stage: has I
   int stages_per_route_ = 1;
   bool pairs_ = false;
+  bool defers_ = false;  // some stage has I and W
 };
 
 }  // namespace plumbline

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <queue>
+#include <tuple>
 
 #include "analysis/search/search_space.hpp"
 #include "analysis/step/stage_shapes.hpp"
@@ -13,11 +15,30 @@
 namespace plumbline {
 namespace {
 
+/// A family before any of its candidates is looked at.
+struct OpenFamily {
+  SearchFamily family;
+  Evaluator::FamilyBounds bounds;
+  Seconds at_least;
+  Bytes peak;
+  std::size_t order = 0;  // place of the first candidate in the order of the search
+  int region = 0;
+};
+
 /// A candidate before its time is known.
 struct Point {
   SearchKeys keys;
-  Evaluator::Bounds bounds;
+  Seconds at_least;
+  Bytes peak;
+  std::size_t order = 0;
+  int region = 0;
 };
+
+/// Smaller bounds first.
+template <class Bounded>
+bool before(const Bounded& a, const Bounded& b) {
+  return std::tie(a.at_least, a.peak, a.order) < std::tie(b.at_least, b.peak, b.order);
+}
 
 /// Runs `work(worker, i)` for i in [0, count) on some threads; an exception ends all.
 void in_parallel(int threads, int count, const std::function<void(std::size_t, int)>& work) {
@@ -74,38 +95,51 @@ class Front {
   std::vector<Found> list_;
 };
 
-/// Predicts candidates in the order of their bounds until none can be among the best or on the front.
+/// The best and the front of the candidates predicted so far.
 class Selection {
  public:
-  Selection(const SearchRequest& request, Evaluator& evaluator)
-      : limit_(static_cast<std::size_t>(request.top)), evaluator_(evaluator) {}
+  /// `limit`: no candidate whose tensors exceed it fits; 0: unknown.
+  Selection(int best, Bytes limit) : most_(static_cast<std::size_t>(best)), limit_(limit) {}
 
-  void consider(const Point& point, std::size_t order) {
-    const Evaluator::Bounds& b = point.bounds;
-    const bool full = best_.size() == limit_;
-    const bool for_best = b.fits && (!full || b.at_least <= best_.back().candidate.time.step);
-    if (!for_best && front_.beats(b.peak, b.at_least)) return;
-    ++simulated;
-    const Found found{evaluator_.predicted(point.keys), order};
+  /// Whether something with these lower bounds can still be among the best or on the front.
+  bool open(Bytes peak, Seconds at_least, bool may_fit) const {
+    const bool for_best = may_fit && (limit_.value == 0 || peak <= limit_) &&
+                          (best_.size() < most_ || at_least <= best_.back().candidate.time.step);
+    return for_best || !front_.beats(peak, at_least);
+  }
+  void add(const Found& found, bool fits) {
     front_.offer(found);
-    if (!b.fits || (full && !faster(found, best_.back()))) return;
+    if (!fits || (best_.size() == most_ && !faster(found, best_.back()))) return;
     best_.insert(std::upper_bound(best_.begin(), best_.end(), found, faster), found);
-    if (best_.size() > limit_) best_.pop_back();
+    if (best_.size() > most_) best_.pop_back();
   }
   bool has_fitting() const { return !best_.empty(); }
   void finish(SearchResult& result) const {
     for (const Found& found : best_) result.best.push_back(found.candidate);
     for (const Found& found : front_.list()) result.front.push_back(found.candidate);
-    result.simulated = simulated;
   }
 
  private:
-  std::size_t limit_;
-  Evaluator& evaluator_;
+  std::size_t most_;
+  Bytes limit_;
   std::vector<Found> best_;
   Front front_;
-  std::uint64_t simulated = 0;
 };
+
+/// A region's families.
+struct Explored {
+  std::vector<OpenFamily> families;
+  std::size_t candidates = 0;
+  std::size_t places = 0;  // of candidates that are not wanted, too
+  std::string refused;
+};
+
+std::size_t wanted_in(const SearchRequest& request, const SearchFamily& family) {
+  if (!request.wanted) return family.size();
+  std::size_t count = 0;
+  for_each_candidate(family, [&](const SearchKeys& keys) { count += request.wanted(keys) ? 1 : 0; });
+  return count;
+}
 
 [[noreturn]] void refuse_sizes(const RunConfig& config) {
   throw InputError(
@@ -116,77 +150,154 @@ class Selection {
                   config.model.layers, config.model.layers));
 }
 
+/// Fused attention recomputes the scores itself: nothing is selected unless the request names other modules.
+bool selection_differs(const RunConfig& config) {
+  const Software& software = software_of(config);
+  const bool named = config.numerics.attention_backend == AttentionBackend::unfused ||
+                     config.recompute.modules != kCoreAttention;
+  return !software.kernels.flash_attention || software.recomputation.selective_operators ||
+         (named && traits_of(software).selects_modules);
+}
+
+/// One search, on some threads until all families are known.
+class Search {
+ public:
+  Search(const SearchRequest& request, const HardwareProfile& hardware, const StepFor& make)
+      : request_(request),
+        schedules_(make),
+        selection_(request.top, bound_of_tensors(request.config, hardware)) {
+    const int threads = std::max(1, request.threads);
+    evaluators_.reserve(static_cast<std::size_t>(threads));
+    for (int i = 0; i < threads; ++i) evaluators_.emplace_back(request.config, hardware, schedules_);
+  }
+
+  SearchResult run(const std::function<void(int, int)>& progress) {
+    SearchResult result;
+    const std::vector<OpenFamily> families = gather(explore(progress), result);
+    for (std::size_t next = 0; next < families.size() || !points_.empty();) {
+      look();
+      if (stopped_ && selection_.has_fitting()) break;
+      if (next < families.size() && (points_.empty() || families[next].at_least <= points_.top().at_least)) {
+        open(families[next++]);
+      } else {
+        const Point point = points_.top();
+        points_.pop();
+        result.simulated += predict(point) ? 1 : 0;
+      }
+    }
+    result.complete = !stopped_;
+    selection_.finish(result);
+    return result;
+  }
+
+ private:
+  void look() {
+    if (!stopped_ && request_.stopped && request_.stopped()) stopped_ = true;
+  }
+
+  /// By region, in the order of the search.
+  std::vector<Explored> explore(const std::function<void(int, int)>& progress) {
+    const std::vector<SearchRegion> regions = search_regions(request_.config, request_.limits);
+    if (regions.empty()) refuse_sizes(request_.config);
+    const bool selective = selection_differs(request_.config);
+    const int all = static_cast<int>(regions.size());
+    std::vector<Explored> explored(regions.size());
+    std::atomic<int> done{0};
+    in_parallel(static_cast<int>(evaluators_.size()), all, [&](std::size_t worker, int i) {
+      if (stopped_) return;
+      const auto region = static_cast<std::size_t>(i);
+      Explored& found = explored[region];
+      evaluators_[worker].begin_region();
+      found.refused =
+          visit_region(request_.config, regions[region], selective, [&](const SearchFamily& family) {
+            if (worker == 0) look();
+            if (!stopped_) add(family, i, evaluators_[worker], found);
+          });
+      ++done;
+      if (worker == 0 && progress) progress(done, all);
+    });
+    return explored;
+  }
+
+  void add(const SearchFamily& family, int region, Evaluator& evaluator, Explored& found) const {
+    const std::size_t wanted = wanted_in(request_, family);
+    if (wanted == 0) return;
+    auto bounds = evaluator.bounds(family);
+    if (!bounds) return;
+    const Seconds at_least = bounds->at_least();
+    const Bytes peak = bounds->peak();
+    found.families.push_back({family, std::move(*bounds), at_least, peak, found.places, region});
+    found.places += family.size();
+    found.candidates += wanted;
+  }
+
+  /// The families of all regions, smallest bounds first.
+  std::vector<OpenFamily> gather(std::vector<Explored> explored, SearchResult& result) const {
+    std::vector<OpenFamily> families;
+    std::size_t places = 0;
+    for (Explored& part : explored) {
+      for (OpenFamily& family : part.families) {
+        family.order += places;
+        families.push_back(std::move(family));
+      }
+      places += part.places;
+      result.configurations += part.candidates;
+      if (result.refused.empty()) result.refused = part.refused;
+      part.families = {};
+    }
+    if (result.refused.empty()) result.refused = schedules_.refused();
+    std::sort(families.begin(), families.end(), before<OpenFamily>);
+    return families;
+  }
+
+  Evaluator& evaluator_for(int region) {
+    if (region != region_) evaluators_.front().begin_region();
+    region_ = region;
+    return evaluators_.front();
+  }
+
+  /// Looks at a family's candidates, unless none can be among the best or on the front.
+  void open(const OpenFamily& of) {
+    if (!selection_.open(of.peak, of.at_least, true)) return;
+    const auto may_matter = [&](const SearchKeys& keys, Bytes peak, Seconds at_least) {
+      return (!request_.wanted || request_.wanted(keys)) && selection_.open(peak, at_least, true);
+    };
+    evaluator_for(of.region).visit_open(
+        of.family, of.bounds, may_matter,
+        [&](std::size_t place, const SearchKeys& keys, Bytes peak, Seconds at_least) {
+          points_.push({keys, at_least, peak, of.order + place, of.region});
+        });
+  }
+
+  /// The same for one candidate; true if it was predicted.
+  bool predict(const Point& point) {
+    if (!selection_.open(point.peak, point.at_least, true)) return false;
+    Evaluator& evaluator = evaluator_for(point.region);
+    const auto bounds = evaluator.bounds(point.keys);
+    if (!bounds || (stopped_ && !bounds->fits) ||
+        !selection_.open(bounds->peak, bounds->at_least, bounds->fits))
+      return false;
+    selection_.add({evaluator.predicted(point.keys), point.order}, bounds->fits);
+    return true;
+  }
+
+  struct Later {
+    bool operator()(const Point& a, const Point& b) const { return before(b, a); }
+  };
+  const SearchRequest& request_;
+  SearchSchedules schedules_;
+  std::vector<Evaluator> evaluators_;
+  Selection selection_;
+  std::priority_queue<Point, std::vector<Point>, Later> points_;
+  int region_ = -1;  // of the first evaluator
+  std::atomic<bool> stopped_{false};
+};
+
 }  // namespace
 
 SearchResult search(const SearchRequest& request, const HardwareProfile& hardware, const StepFor& make,
                     const std::function<void(int, int)>& progress) {
-  const std::vector<SearchRegion> regions = search_regions(request.config, request.limits);
-  if (regions.empty()) refuse_sizes(request.config);
-  SearchSchedules schedules(make);
-  const int threads = std::max(1, request.threads);
-  std::vector<Evaluator> evaluators;
-  evaluators.reserve(static_cast<std::size_t>(threads));
-  for (int i = 0; i < threads; ++i) evaluators.emplace_back(request.config, hardware, schedules);
-  // Fused attention recomputes the scores itself: nothing is selected unless the request names other modules.
-  const Software& software = software_of(request.config);
-  const bool named = request.config.numerics.attention_backend == AttentionBackend::unfused ||
-                     request.config.recompute.modules != kCoreAttention;
-  const bool selective = !software.kernels.flash_attention || software.recomputation.selective_operators ||
-                         (named && traits_of(software).selects_modules);
-  std::vector<std::vector<Point>> points(regions.size());
-  std::vector<std::string> refused(regions.size());
-  const int all = static_cast<int>(regions.size());
-  std::atomic<int> done{0};
-  std::atomic<bool> stopped{false};
-  const auto look = [&] {
-    if (!stopped && request.stopped && request.stopped()) stopped = true;
-  };
-  in_parallel(threads, all, [&](std::size_t worker, int i) {
-    if (stopped) return;
-    const auto region = static_cast<std::size_t>(i);
-    evaluators[worker].begin_region();
-    refused[region] = visit_region(request.config, regions[region], selective, [&](const SearchKeys& keys) {
-      if (worker == 0) look();
-      if (stopped || (request.wanted && !request.wanted(keys))) return;
-      if (const auto bounds = evaluators[worker].bounds(keys)) {
-        points[region].push_back({keys, *bounds});
-      }
-    });
-    ++done;
-    if (worker == 0 && progress) progress(done, all);
-  });
-
-  SearchResult result;
-  std::vector<Point> order;
-  for (std::vector<Point>& part : points) {
-    order.insert(order.end(), part.begin(), part.end());
-    part = {};
-  }
-  for (const std::string& reason : refused) {
-    if (result.refused.empty()) result.refused = reason;
-  }
-  if (result.refused.empty()) result.refused = schedules.refused();
-  result.configurations = order.size();
-  result.fitting = static_cast<std::uint64_t>(
-      std::count_if(order.begin(), order.end(), [](const Point& p) { return p.bounds.fits; }));
-  std::vector<std::size_t> by_bound(order.size());
-  for (std::size_t i = 0; i < by_bound.size(); ++i) by_bound[i] = i;
-  std::sort(by_bound.begin(), by_bound.end(), [&](std::size_t a, std::size_t b) {
-    const Evaluator::Bounds& x = order[a].bounds;
-    const Evaluator::Bounds& y = order[b].bounds;
-    if (x.at_least != y.at_least) return x.at_least < y.at_least;
-    if (x.peak != y.peak) return x.peak < y.peak;
-    return a < b;
-  });
-  Selection selection(request, evaluators.front());
-  for (const std::size_t i : by_bound) {
-    look();
-    if (stopped && selection.has_fitting()) break;
-    if (!stopped || order[i].bounds.fits) selection.consider(order[i], i);
-  }
-  result.complete = !stopped;
-  selection.finish(result);
-  return result;
+  return Search(request, hardware, make).run(progress);
 }
 
 }  // namespace plumbline

@@ -28,14 +28,13 @@ struct SearchResult {
   std::vector<Candidate> best;   // fits the budget, fastest first
   std::vector<Candidate> front;  // no other is both faster and smaller; smallest memory first, budget ignored
   std::uint64_t configurations = 0;  // all legal ones
-  std::uint64_t fitting = 0;
-  std::uint64_t simulated = 0;  // the rest cannot be among the best or on the front, by their bounds
-  std::string refused;          // why one configuration that is none was refused; empty: none was
-  bool complete = true;         // false: stopped; figures and lists are of what was seen until then
+  std::uint64_t simulated = 0;       // the rest cannot be among the best or on the front, by their bounds
+  std::string refused;               // why one configuration that is none was refused; empty: none was
+  bool complete = true;              // false: stopped; figures and lists are of what was seen until then
 };
 
 /// The result of predicting every candidate; of those with equal times and bytes the first in the order of
-/// the search. The memory of each is predicted, its time where a lower bound does not rule it out. Calls
+/// the search. Bounds of many at once rule out most, bounds of each one most others. Calls
 /// `progress(done, all)` now and then from one thread. A stopped search still predicts one candidate that
 /// fits, if it has seen any. Throws InputError when the request allows no layout at all, with the necessary
 /// change.

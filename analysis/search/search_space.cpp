@@ -28,7 +28,7 @@ std::vector<int> divisors(int number) {
 
 class RegionVisit {
  public:
-  RegionVisit(const RunConfig& config, bool selective, const std::function<void(const SearchKeys&)>& visit)
+  RegionVisit(const RunConfig& config, bool selective, const std::function<void(const SearchFamily&)>& visit)
       : config_(config),
         software_(software_of(config)),
         has_(software_arguments(config.machine.software)),
@@ -141,27 +141,22 @@ class RegionVisit {
       refused_ = *reason;
       return;
     }
-    const int groups = keys.recompute == Recompute::full && has_.recompute_groups ? most_layers : 1;
-    const bool one_gradient =
-        software_.memory.gradient_bytes_in(config_.numerics.precision == DType::bf16) <= 2 ||
-        !has_.bf16_gradients;
+    SearchFamily family;
+    family.keys = keys;
+    family.groups = keys.recompute == Recompute::full && has_.recompute_groups ? most_layers : 1;
+    family.halves = software_.memory.gradient_bytes_in(config_.numerics.precision == DType::bf16) > 2 &&
+                    has_.bf16_gradients;
     const int least_zero = keys.zero;
     const int most_zero = sharded ? 3 : keys.data * keys.context == 1 ? least_zero : most_zero_stage(config_);
-    for (int group = 1; group <= groups; ++group) {
-      keys.recompute_layers = group;
-      for (int zero = least_zero; zero <= most_zero; ++zero) {
+    for (int zero = least_zero; zero <= most_zero; ++zero) {
+      if (zero > 0 && config_.model.mixture) {
         keys.zero = zero;
-        if (zero > 0 && config_.model.mixture) {
-          set_keys(keys, config_);
-          if (why_invalid(config_) || why_model_unlisted(config_, software_)) continue;
-        }
-        for (const bool half_gradients : {false, true}) {
-          if (half_gradients && one_gradient) continue;
-          keys.half_gradients = half_gradients;
-          visit_(keys);
-        }
+        set_keys(keys, config_);
+        if (why_invalid(config_) || why_model_unlisted(config_, software_)) continue;
       }
+      family.zeros.push_back(zero);
     }
+    if (!family.zeros.empty()) visit_(family);
   }
 
   RunConfig config_;
@@ -169,7 +164,7 @@ class RegionVisit {
   const SoftwareArguments& has_;
   bool selective_;
   RecomputeModules modules_;  // of selective recomputation
-  const std::function<void(const SearchKeys&)>& visit_;
+  const std::function<void(const SearchFamily&)>& visit_;
   int microbatches_ = 1;
   std::string refused_;
 };
@@ -247,7 +242,7 @@ std::vector<SearchRegion> search_regions(const RunConfig& config, const SearchLi
 }
 
 std::string visit_region(const RunConfig& config, const SearchRegion& region, bool selective,
-                         const std::function<void(const SearchKeys&)>& visit) {
+                         const std::function<void(const SearchFamily&)>& visit) {
   return RegionVisit(config, selective, visit).run(region);
 }
 

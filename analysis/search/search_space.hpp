@@ -35,10 +35,41 @@ int context_for_sequence(std::int64_t seq_length);
 /// tensor sizes that divide the tensor size, and the software's dispatchers unless `config` names one.
 std::vector<SearchRegion> search_regions(const RunConfig& config, const SearchLimits& limits = {});
 
-/// Calls `visit(keys)` for every candidate of a region that why_invalid does not refuse, in a fixed order.
-/// `selective`: true if selective recomputation differs from none. Returns the reason of one refusal, or
-/// empty.
+/// Candidates that differ in the size of recomputed groups, the ZeRO stage and the gradients' type alone.
+struct SearchFamily {
+  SearchKeys keys;         // of the first one: groups of one layer, the least ZeRO stage, fp32 gradients
+  int groups = 1;          // recompute_layers from 1 to this
+  std::vector<int> zeros;  // ZeRO stages, ascending
+  bool halves = false;     // gradients in 16 bits too
+  std::size_t size_of_group() const { return zeros.size() * (halves ? 2 : 1); }
+  std::size_t size() const { return static_cast<std::size_t>(groups) * size_of_group(); }
+};
+
+/// Calls `visit(keys)` for every candidate of a family with this size of recomputed groups, in a fixed order.
+template <class Visit>
+void visit_group(const SearchFamily& family, int group, const Visit& visit) {
+  SearchKeys keys = family.keys;
+  keys.recompute_layers = group;
+  for (const int zero : family.zeros) {
+    keys.zero = zero;
+    for (const bool half : {false, true}) {
+      if (half && !family.halves) continue;
+      keys.half_gradients = half;
+      visit(keys);
+    }
+  }
+}
+
+/// The same for every candidate of a family, with the size of the groups and then the variant ascending.
+template <class Visit>
+void for_each_candidate(const SearchFamily& family, const Visit& visit) {
+  for (int group = 1; group <= family.groups; ++group) visit_group(family, group, visit);
+}
+
+/// Calls `visit(family)` for the families of every candidate of a region that why_invalid does not refuse, in
+/// a fixed order. `selective`: true if selective recomputation differs from none. Returns the reason of one
+/// refusal, or empty.
 std::string visit_region(const RunConfig& config, const SearchRegion& region, bool selective,
-                         const std::function<void(const SearchKeys&)>& visit);
+                         const std::function<void(const SearchFamily&)>& visit);
 
 }  // namespace plumbline

@@ -30,7 +30,8 @@ Seconds total_of(const std::vector<OperatorCall>& calls, const HardwareProfile& 
 
 }  // namespace
 
-std::size_t StageMemo::Hash::operator()(const StageShape& s) const {
+std::size_t StageMemo::Hash::operator()(const Key& key) const {
+  const StageShape& s = key.shape;
   std::size_t hash = 0;
   for (const std::int64_t value :
        {s.layers, s.stream.rows, s.stream.tokens, s.ends.vocab, s.recomputation.layers})
@@ -50,12 +51,13 @@ void StageMemo::forget() {
   ends_.clear();
 }
 
-StageMemo::Stage& StageMemo::stage(const StageShape& shape) {
-  const auto [found, fresh] = stages_.try_emplace(placeless(shape));
+StageMemo::Stage& StageMemo::stage(const StageShape& shape, double contention) {
+  const auto [found, fresh] = stages_.try_emplace({placeless(shape), contention});
   Stage& stage = found->second;
   if (!fresh) return stage;
-  const StageShape& key = found->first;
-  stage.passes = &passes_.try_emplace(key.traits.own_lists ? key : shape_of_work(key)).first->second;
+  Key key = found->first;
+  if (!key.shape.traits.own_lists) key.shape = shape_of_work(key.shape);
+  stage.passes = &passes_.try_emplace(std::move(key)).first->second;
   return stage;
 }
 

@@ -37,7 +37,8 @@ class StageMemo {
   /// Candidates with another layout follow; all stages are gone.
   void forget();
 
-  Stage& stage(const StageShape& shape);
+  /// `contention`: Load::collective_contention of the candidate.
+  Stage& stage(const StageShape& shape, double contention);
   /// The costs of `stage.passes` with all actions of `present` that the shape has.
   const StageCosts& passes(const Stage& stage, const StageShape& shape, const ActionTypes& present,
                            const Load& load);
@@ -49,12 +50,17 @@ class StageMemo {
                              const Load& load);
 
  private:
+  struct Key {
+    StageShape shape;
+    double contention = 1;  // methods of splitting a vocabulary have the same shapes
+    friend bool operator==(const Key&, const Key&) = default;
+  };
   struct Hash {
-    std::size_t operator()(const StageShape& shape) const;
+    std::size_t operator()(const Key& key) const;
   };
   const HardwareProfile& hardware_;
-  std::unordered_map<StageShape, Stage, Hash> stages_;
-  std::unordered_map<StageShape, Passes, Hash> passes_;
+  std::unordered_map<Key, Stage, Hash> stages_;
+  std::unordered_map<Key, Passes, Hash> passes_;
   std::map<std::pair<int, std::vector<const Stage*>>, StageCosts> ends_;  // by routes and stages
 };
 

@@ -180,13 +180,15 @@ std::vector<StageShape> stage_shapes(const RunConfig& config, const Schedule& sc
 std::vector<StageShape> stage_shapes(const RunConfig& config, const Schedule& schedule,
                                      const Software& software) {
   const int per_route = schedule.stages_per_route();
-  const std::vector<StageShape> route = route_shapes(config, per_route, schedule.rank_of_stage, software);
-  std::vector<StageShape> shapes;
+  std::vector<StageShape> shapes = route_shapes(config, per_route, schedule.rank_of_stage, software);
   shapes.reserve(static_cast<std::size_t>(schedule.stages));
+  for (int stage = per_route; stage < schedule.stages; ++stage)
+    shapes.push_back(shapes[static_cast<std::size_t>(stage % per_route)]);
+  const DistillationShape distillation = distillation_shape(config, schedule.joint_teacher);
   std::vector<bool> has_embedding(static_cast<std::size_t>(schedule.ranks));
   for (int stage = 0; stage < schedule.stages; ++stage) {
-    StageShape shape = route[static_cast<std::size_t>(stage % per_route)];
-    shape.distillation = distillation_shape(config, schedule.joint_teacher);
+    StageShape& shape = shapes[static_cast<std::size_t>(stage)];
+    shape.distillation = distillation;
     shape.place.stage = stage;
     shape.place.route = stage / per_route;
     shape.place.previous_here = !shape.place.first && !schedule.crosses_ranks(stage, stage - 1);
@@ -195,7 +197,6 @@ std::vector<StageShape> stage_shapes(const RunConfig& config, const Schedule& sc
       const int rank = schedule.rank_of_stage[static_cast<std::size_t>(stage)];
       has_embedding[static_cast<std::size_t>(rank)] = true;
     }
-    shapes.push_back(shape);
   }
   for (StageShape& shape : shapes) {
     const int rank = schedule.rank_of_stage[static_cast<std::size_t>(shape.place.stage)];

@@ -14,7 +14,7 @@
 
 namespace plumbline {
 
-/// Immutable. References are kept.
+/// References are kept.
 struct StepModel {
   /// Throws InputError for unknown software, or a mixture that it does not describe.
   StepModel(const RunConfig& run, const Schedule& step) : StepModel(run, step, software_of(run)) {}
@@ -40,7 +40,7 @@ struct StepModel {
   const Schedule& schedule;
   const Layout layout;
   const Software& software;
-  const StageKinds kinds;
+  StageKinds kinds;
   const std::vector<StageShape> teachers;  // evaluated forward only; empty without distillation
 };
 

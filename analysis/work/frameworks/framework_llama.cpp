@@ -12,10 +12,6 @@ std::array<std::int64_t, 3> widths_of(const StageShape& s, Projection of) {
   return {s.mlp.ffn, s.mlp.fc1 - s.mlp.ffn, 0};
 }
 
-/// Complex numbers in fp32: to fp32, the product, back to 16 bits; backward the same (apply_rotary_emb).
-/// Compiled too, since Inductor has no code for complex numbers (pytorch/torchtitan issue 15).
-constexpr double kComplexRotation = 6 + 8 + 6;
-
 /// RMSNorm, operator by operator: to fp32 6, square 8, mean 4, product with its root 8, back 6, weight 4.
 constexpr double kEagerNorm = 36;
 /// By PyTorch's derivatives.yaml: weight 4 and its gradient 8, to fp32 6, product 8 and 16, mean 4, square

@@ -1,5 +1,7 @@
 #include "analysis/work/frameworks/torchtitan_deepseek.hpp"
 
+#include "analysis/work/frameworks/torchtitan_llama.hpp"
+
 namespace plumbline {
 namespace {
 
@@ -27,8 +29,6 @@ constexpr double kWideProduct = 2;
 // the zeros that the chosen scores' gradients are put into.
 constexpr double kScored = 8 + 8 + 4 + 1 + 1;
 constexpr double kScoredBack = 12 + 4;
-// ComplexRoPE: to fp32, the complex product, back to 16 bits; backward the same.
-constexpr double kComplexRope = 6 + 8 + 6;
 constexpr std::int64_t kCount = 8;  // bytes of an expert's number of tokens
 // Operators that the host launches: between the read of the counts and the exchange (its result, the call);
 // _permute (counts transposed, two running sums each less the counts, a segment and a position per row, three
@@ -90,7 +90,7 @@ void shared_backward(const StageShape& s, FrameworkCalls& calls) {
 
 void torchtitan_heads_forward(const StageShape& s, FrameworkCalls& calls) {
   const AttentionWidths& a = s.attention;
-  calls.stream("rope", s.stream.tokens * (a.heads + 1) * a.rotated, kComplexRope);
+  calls.stream("rope", s.stream.tokens * (a.heads + 1) * a.rotated, kComplexRotation);
   calls.stream("join parts of heads", s.stream.tokens * (a.q + a.k), kCopied);
 }
 
@@ -99,7 +99,7 @@ void torchtitan_heads_backward(const StageShape& s, FrameworkCalls& calls) {
   // Split queries, keys with values, and compressed vectors with the turned part, which all heads' keys read.
   const std::int64_t joined = a.q + a.own_keys() + a.values() + a.kv_rank + a.rotated;
   calls.stream("add gradients of heads", s.stream.tokens * a.heads * a.rotated, 2);
-  calls.stream("rope", s.stream.tokens * (a.heads + 1) * a.rotated, kComplexRope);
+  calls.stream("rope", s.stream.tokens * (a.heads + 1) * a.rotated, kComplexRotation);
   calls.stream("join parts of heads", s.stream.tokens * joined, kCopied);
 }
 

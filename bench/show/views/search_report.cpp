@@ -180,11 +180,10 @@ std::string why_second(const Candidate& first, const Candidate& second) {
 
 std::string search_text(const SearchResult& result, const SearchContext& context) {
   std::string text = fmt::format(
-      "{} configurations on {}, {} fit {:.2f} GiB; searched in {:.2f} s ({} simulated, the rest ruled out by "
+      "{} configurations on {} with {:.2f} GiB; searched in {:.2f} s ({} simulated, the rest ruled out by "
       "bounds)\n\n",
-      grouped_digits(static_cast<double>(result.configurations)), context.machine,
-      grouped_digits(static_cast<double>(result.fitting)), gib(context.limit), context.seconds,
-      result.simulated);
+      grouped_digits(static_cast<double>(result.configurations)), context.machine, gib(context.limit),
+      context.seconds, result.simulated);
   text += table_of(result.best);
   if (context.by_device)
     text +=
@@ -213,7 +212,6 @@ nlohmann::ordered_json to_json(const SearchResult& result, const SearchContext& 
   json["hardware"] = context.machine;
   json["memory_budget_bytes"] = context.limit.value;
   json["configurations"] = result.configurations;
-  json["fitting"] = result.fitting;
   json["simulated"] = result.simulated;
   json["seconds"] = context.seconds;
   json["not_searched"] = not_searched(context);

@@ -24,8 +24,10 @@ RC_GTEST_PROP(LowerBound, IsNeverLongerThanTheSimulation, ()) {
   request.ranks = 2 * *rc::gen::inRange(1, 5);
   request.microbatches = 2 * request.ranks * *rc::gen::inRange(1, 4);
   Schedule schedule = make_schedule(request);
-  if (*rc::gen::arbitrary<bool>()) schedule = add_transfers(schedule);
-  if (*rc::gen::arbitrary<bool>()) schedule = add_step_end(schedule, {true, true});
+  const bool sends = *rc::gen::arbitrary<bool>();
+  const bool ends = *rc::gen::arbitrary<bool>();
+  if (sends) schedule = add_transfers(schedule);
+  if (ends) schedule = add_step_end(schedule, {true, true});
   Costs costs;
   for (int stage = 0; stage < schedule.stages; ++stage) {
     StageCosts& c = costs.stages.emplace_back();
@@ -49,6 +51,15 @@ RC_GTEST_PROP(LowerBound, IsNeverLongerThanTheSimulation, ()) {
   costs.overlap_factor = *rc::gen::element(0.7, 1.0, 1.2);
   costs.step_overhead = bounded_time();
   RC_ASSERT(LowerBound(schedule).of(costs) <= simulate(schedule, costs).makespan() + costs.step_overhead);
+  // The bound of a longer one of the kind, from the terms of this one.
+  const int times = *rc::gen::inRange(1, 5);
+  request.microbatches *= times;
+  Schedule longer = make_schedule(request);
+  if (sends) longer = add_transfers(longer);
+  if (ends) longer = add_step_end(longer, {true, true});
+  RC_PRE(LowerBound(schedule).scales());
+  RC_ASSERT(LowerBound(schedule).of(costs, times) <=
+            simulate(longer, costs).makespan() + costs.step_overhead);
 }
 
 // Then nothing that could be among the best is simulated unnecessarily.

@@ -19,9 +19,16 @@
 #include "bench/plan/plan.hpp"
 #include "core/base/error.hpp"
 #include "core/schedule/schedule_traits.hpp"
+#include "tests/analysis/search/exhaustive_search.hpp"
 
 namespace plumbline::search_test {
 namespace {
+
+using exhaustive_search::all_candidates;
+using exhaustive_search::expect_best_of_all;
+using exhaustive_search::expect_front_of_all;
+using exhaustive_search::expect_same;
+using exhaustive_search::hardware_of;
 
 SearchRequest small_request() {
   SearchRequest request;
@@ -40,10 +47,6 @@ const HardwareProfile& hardware() {
   return *find_hardware_preset("a100-sxm-80gb");
 }
 
-const HardwareProfile& hardware_of(const SearchRequest& request) {
-  return *find_hardware_preset(request.config.machine.hardware);
-}
-
 /// The small request for a software, with a vocabulary that it does not pad where it pads none.
 SearchRequest small_request_of(const std::string& software) {
   SearchRequest request = small_request();
@@ -54,54 +57,6 @@ SearchRequest small_request_of(const std::string& software) {
 
 SearchResult searched(const SearchRequest& request) {
   return search(request, hardware_of(request), step_for);
-}
-
-/// Every candidate's prediction, in the order of the search.
-std::vector<Candidate> all_candidates(const SearchRequest& request, bool selective) {
-  std::vector<Candidate> all;
-  RunConfig config = request.config;
-  for (const SearchRegion& region : search_regions(config, request.limits)) {
-    visit_region(request.config, region, selective, [&](const SearchKeys& keys) {
-      set_keys(keys, config);
-      try {
-        const Prediction prediction = predict(config, step_for(config), hardware_of(request));
-        all.push_back({keys, prediction.memory.peak, prediction.time, prediction.fit,
-                       prediction.device ? prediction.device->fullest().total() : Bytes{},
-                       prediction.throughput});
-      } catch (const InputError&) {
-        // The schedule does not allow the sizes.
-      }
-    });
-  }
-  return all;
-}
-
-void expect_same(const Candidate& found, const Candidate& expected) {
-  EXPECT_EQ(found.time.step, expected.time.step);
-  EXPECT_EQ(found.peak, expected.peak);
-  EXPECT_EQ(found.keys.tensor, expected.keys.tensor);
-  EXPECT_EQ(found.keys.pipeline, expected.keys.pipeline);
-  EXPECT_EQ(found.keys.schedule, expected.keys.schedule);
-  EXPECT_EQ(found.keys.zero, expected.keys.zero);
-  EXPECT_EQ(found.keys.context, expected.keys.context);
-  EXPECT_EQ(found.keys.cp_comm_type, expected.keys.cp_comm_type);
-  EXPECT_EQ(found.keys.head_ranks, expected.keys.head_ranks);
-  EXPECT_EQ(found.keys.recompute_layers, expected.keys.recompute_layers);
-  EXPECT_EQ(found.keys.expert, expected.keys.expert);
-  EXPECT_EQ(found.keys.expert_tensor, expected.keys.expert_tensor);
-  EXPECT_EQ(found.keys.dispatcher, expected.keys.dispatcher);
-}
-
-/// The first of `result.best` against all candidates, whose fitting ones are sorted.
-void expect_best_of_all(const SearchResult& result, std::vector<Candidate> all) {
-  ASSERT_EQ(result.configurations, all.size());
-  std::erase_if(all, [](const Candidate& c) { return !c.fit.fits; });
-  std::stable_sort(all.begin(), all.end(), [](const Candidate& a, const Candidate& b) {
-    return a.time.step != b.time.step ? a.time.step < b.time.step : a.peak < b.peak;
-  });
-  ASSERT_GE(all.size(), result.best.size());
-  ASSERT_FALSE(result.best.empty());
-  for (std::size_t i = 0; i < result.best.size(); ++i) expect_same(result.best[i], all[i]);
 }
 
 TEST(Search, FindsWhatPredictingEverythingFinds) {
@@ -116,25 +71,13 @@ TEST(Search, FindsWhatPredictingEverythingFinds) {
       std::vector<Candidate> best;
       std::copy_if(all.begin(), all.end(), std::back_inserter(best),
                    [](const Candidate& c) { return c.fit.fits; });
-      EXPECT_EQ(result.fitting, best.size());
       std::stable_sort(best.begin(), best.end(), [](const Candidate& a, const Candidate& b) {
         return a.time.step != b.time.step ? a.time.step < b.time.step : a.peak < b.peak;
       });
       if (best.size() > 7) best.resize(7);
       ASSERT_EQ(result.best.size(), best.size());
       for (std::size_t i = 0; i < best.size(); ++i) expect_same(result.best[i], best[i]);
-      std::vector<Candidate> front;
-      for (const Candidate& c : all) {
-        const bool beaten = std::any_of(all.begin(), all.end(), [&](const Candidate& o) {
-          return o.peak <= c.peak && o.time.step <= c.time.step &&
-                 (o.peak < c.peak || o.time.step < c.time.step || &o < &c);
-        });
-        if (!beaten) front.push_back(c);
-      }
-      std::sort(front.begin(), front.end(),
-                [](const Candidate& a, const Candidate& b) { return a.peak < b.peak; });
-      ASSERT_EQ(result.front.size(), front.size());
-      for (std::size_t i = 0; i < front.size(); ++i) expect_same(result.front[i], front[i]);
+      expect_front_of_all(result, all);
       EXPECT_LT(result.simulated, result.configurations / 4) << "the bounds rule out most";
     }
   }

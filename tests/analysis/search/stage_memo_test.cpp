@@ -34,7 +34,7 @@ int compared(const RunConfig& request) {
   RunConfig config = request;
   int shared = 0;
   for (const SearchRegion& region : search_regions(config)) {
-    visit_region(request, region, true, [&](const SearchKeys& keys) {
+    const auto compare = [&](const SearchKeys& keys) {
       set_keys(keys, config);
       Load load;
       load.layout = config.layout();
@@ -55,7 +55,9 @@ int compared(const RunConfig& request) {
           ++shared;
         }
       }
-    });
+    };
+    visit_region(request, region, true,
+                 [&](const SearchFamily& family) { for_each_candidate(family, compare); });
   }
   return shared;
 }
