@@ -169,6 +169,8 @@ void ConfigFile::take(const LaunchFile& launch) {
   root_ = std::make_shared<const YAML::Node>(root);
   notes_.push_back(fmt::format("{}: read as {}; {} arguments without effect on memory and time", name_,
                                launch.framework, launch.without_effect.size()));
+  for (const LaunchRemark& each : launch.approximated)
+    notes_.push_back(fmt::format("{}: {}: approximated: {}", each.place, each.name, each.reason));
   notes_.insert(notes_.end(), launch.notes.begin(), launch.notes.end());
   is_launch_file_ = true;
   model_sizes_ = launch.model_sizes;

@@ -155,6 +155,7 @@ OrderedJson explained_json(const LaunchFile& file) {
   return {{"framework", file.framework},
           {"settings", std::move(settings)},
           {"without_effect", remarks_json(file.without_effect)},
+          {"approximated", remarks_json(file.approximated)},
           {"refused", remarks_json(file.refused)},
           {"notes", file.notes}};
 }
@@ -173,6 +174,7 @@ int explain_config(const ExplainOptions& options) {
       print_settings(found, true);
     }
     print_remarks("without effect on memory and time", file.without_effect);
+    print_remarks("approximated", file.approximated);
     print_remarks("refused", file.refused);
     for (const std::string& note : file.notes) fmt::print("note: {}\n", printable(note, 400));
   }

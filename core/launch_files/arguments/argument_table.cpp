@@ -20,11 +20,13 @@ std::string dashed(std::string name) {
 
 ArgumentRow row_of_section(const std::string& title, const std::string& table) {
   constexpr std::string_view kIdle = "without effect: ";
+  constexpr std::string_view kNear = "approximated: ";
   constexpr std::string_view kOther = "not modelled: ";
   if (title == "key") return {ArgumentFate::key, ""};
   if (title == "rule") return {ArgumentFate::rule, ""};
   if (title == "model") return {ArgumentFate::model, ""};
   if (title.starts_with(kIdle)) return {ArgumentFate::without_effect, title.substr(kIdle.size())};
+  if (title.starts_with(kNear)) return {ArgumentFate::approximated, title.substr(kNear.size())};
   if (title.starts_with(kOther)) return {ArgumentFate::not_modelled, title.substr(kOther.size())};
   throw InputError(fmt::format("{}: unknown section {}", table, title));
 }

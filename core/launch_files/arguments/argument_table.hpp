@@ -12,7 +12,7 @@
 
 namespace plumbline {
 
-enum class ArgumentFate { key, rule, model, without_effect, not_modelled };
+enum class ArgumentFate { key, rule, model, without_effect, approximated, not_modelled };
 
 struct ArgumentRow {
   ArgumentFate fate = ArgumentFate::key;

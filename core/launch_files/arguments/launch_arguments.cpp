@@ -117,6 +117,11 @@ void LaunchArguments::sort(LaunchArgument argument, const ArgumentTable& table) 
     case ArgumentFate::without_effect:
       file_.without_effect.push_back({argument.name, place, row->detail});
       return;
+    case ArgumentFate::approximated: {
+      const bool idle = argument.values.size() == 1 && says_nothing(argument.values.front());
+      (idle ? file_.without_effect : file_.approximated).push_back({argument.name, place, row->detail});
+      return;
+    }
     case ArgumentFate::not_modelled: {
       const auto harmless = [&](const std::string& value) {
         return says_nothing(value) ||

