@@ -38,7 +38,7 @@ Schedule split_backward(const Schedule& schedule) {
   return result;
 }
 
-Schedule defer_output_gradients(Schedule schedule) {
+Schedule defer_output_gradients(Schedule schedule, std::int64_t most) {
   schedule.defers_output_gradient = true;
   for (auto& actions : schedule.actions) {
     std::vector<Action> weights;
@@ -50,6 +50,7 @@ Schedule defer_output_gradients(Schedule schedule) {
             schedule.name, to_string(action)));
       }
       if (action.type != ActionType::backward || !schedule.last_of_route(action.stage)) continue;
+      if (static_cast<std::int64_t>(weights.size()) == most) break;
       weights.push_back({ActionType::backward_weight, false, action.stage, action.microbatch});
       action.type = ActionType::backward_input;
     }

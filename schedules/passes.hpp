@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 
 #include "core/schedule/schedule.hpp"
 
@@ -42,11 +43,12 @@ Schedule add_step_end(Schedule schedule, StepEndActions end);
 
 /// Every B becomes I and W; the W follows the sends of the gradient that I made, and an overlapped pair.
 Schedule split_backward(const Schedule& schedule);
-/// On last stages every B becomes I and a W that follows all other actions of the rank. With
-/// Schedule::defers_output_gradient the output layer's weight gradient alone (Megatron-Core's
-/// defer_embedding_wgrad_compute). To be applied before transfers and the step's end are added. Throws
-/// InputError when a backward is split already.
-Schedule defer_output_gradients(Schedule schedule);
+/// On last stages every B, or the first `most` of a stage, becomes I and a W that follows all other actions
+/// of the rank: with Schedule::defers_output_gradient the output layer's weight gradient alone
+/// (Megatron-Core's defer_embedding_wgrad_compute). To be applied before transfers and the step's end are
+/// added. Throws InputError when a backward is split already.
+Schedule defer_output_gradients(Schedule schedule,
+                                std::int64_t most = std::numeric_limits<std::int64_t>::max());
 /// Every I whose W is the next compute action of the rank becomes B; others stay as they are.
 Schedule merge_backward(const Schedule& schedule);
 

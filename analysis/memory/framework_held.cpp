@@ -65,6 +65,7 @@ MemoryBreakdown framework_held_bytes(std::span<const StageShape> stages) {
     held[Category::logits].value = static_cast<std::int64_t>(
         sw.memory.held_logit_bytes * static_cast<double>(last.stream.tokens * last.ends.vocab));
   }
+  if (any.sharding.double_buffers) held[Category::communication].value = framework_unit_buffers(any);
   // Broadcast hidden states and their gradients, two of them in fp32.
   if (any.vocabulary.split) held[Category::communication].value = 10 * any.stream.tokens * any.stream.hidden;
   return held;

@@ -190,9 +190,7 @@ std::int64_t passing_bytes(const StageShape& s) {
     const std::int64_t group = s.recomputation.granularity == Recompute::full ? s.recomputation.layers : 1;
     bytes += std::max<std::int64_t>(0, kept_bytes(s, false) * group - framework_layer_bytes(s));
   }
-  if (s.sharding.zero == 3)
-    bytes += 2 * ((gathers_fp8(s) ? 1 : 2) * layer_matrices(s) + s.numerics.g() * trainable_layer(s));
-  return bytes;
+  return s.sharding.double_buffers ? bytes : bytes + framework_unit_buffers(s);
 }
 
 std::int64_t per_logit(const StageShape& s, double bytes) {
@@ -224,7 +222,10 @@ std::int64_t stage_bytes(const StageShape& s) {
   for (const AlikeLayers& alike : s.alike_layers()) {
     const std::int64_t gone = std::min(offloaded, alike.layers);
     offloaded -= gone;
-    kept += of_layers(s.like(alike.kind), alike.layers - gone);
+    const StageShape like = s.like(alike.kind);
+    kept += of_layers(like, alike.layers - gone);
+    if (s.recomputation.offloads.any())
+      kept += gone * (framework_layer_bytes(like) - framework_offloaded_bytes(like));
   }
   // An MTP module keeps its two inputs, normed and side by side, too.
   const std::int64_t modules =
@@ -247,6 +248,14 @@ void gradient_of_logits(const StageShape& s, Replay& replay) {
   replay.give(Category::logits, gradient + softmax_bytes(s));
 }
 
+/// The 16-bit gradient of the logits and the output layer's input of micro-batches whose weight gradient
+/// waits for the end of the pipeline (NVIDIA/Megatron-LM@d98e8a64 megatron/core/tensor_parallel/layers.py,
+/// grad_output_buffer and embedding_activation_buffer).
+void keep_for_deferred(const StageShape& s, Replay& replay, std::int64_t micro_batches) {
+  replay.take(Category::logits, micro_batches * 2 * s.stream.tokens * s.ends.vocab);
+  replay.take(Category::activations, micro_batches * 2 * s.stream.rows * s.stream.hidden);
+}
+
 /// While the optimizer steps: gradients of the shard in another type, and what the update itself needs, in
 /// place of the gradients held so far.
 void run_update(const StageShape& s, Replay& replay) {
@@ -263,8 +272,9 @@ void run_update(const StageShape& s, Replay& replay) {
   replay.take(Category::gradients, gradients);
 }
 
-void run_backward(const StageShape& s, Replay& replay, std::int64_t frees) {
+void run_backward(const StageShape& s, Replay& replay, std::int64_t frees, bool defers = false) {
   if (s.scores()) gradient_of_logits(s, replay);
+  if (defers) keep_for_deferred(s, replay, 1);
   const auto buffer =
       static_cast<std::int64_t>(s.sharding.zero >= 1 ? s.software->memory.reduce_buffer_bytes : 0);
   replay.take(Category::communication, buffer);
@@ -279,14 +289,57 @@ void run_backward(const StageShape& s, Replay& replay, std::int64_t frees) {
 
 }  // namespace
 
+std::int64_t framework_unit_buffers(const StageShape& s) {
+  const std::int64_t parameters = s.sharding.zero == 3 ? (gathers_fp8(s) ? 1 : 2) * layer_matrices(s) : 0;
+  const std::int64_t gradients = s.sharding.zero == 3 ? s.numerics.g() * trainable_layer(s) : 0;
+  return 2 * (parameters + gradients);
+}
+
 std::int64_t framework_layer_bytes(const StageShape& s) {
   if (s.recomputation.granularity == Recompute::full)
     return 2 * s.stream.rows * s.stream.hidden / s.recomputation.layers;
   return kept_bytes(s, s.recomputation.granularity == Recompute::selective) - given_up_bytes(s);
 }
 
+std::int64_t framework_offloaded_bytes(const StageShape& s) {
+  const OffloadModules& modules = s.recomputation.offloads;
+  if (!modules.any()) return framework_layer_bytes(s);
+  const RecomputeModules again =
+      s.recomputation.granularity == Recompute::selective ? s.recomputation.modules : RecomputeModules();
+  std::int64_t bytes = 0;
+  const auto add = [&](bool named, std::int64_t elements, std::int64_t of_them) {
+    constexpr std::int64_t kLeastElements = 1024 * 1024;
+    if (named && elements >= kLeastElements) bytes += of_them;
+  };
+  const std::int64_t stream = s.stream.rows * s.stream.hidden;
+  add(modules.attn_norm, stream, 2 * stream);
+  add(modules.mlp_norm && s.block.norms() > 1, stream, 2 * stream);
+  if (!again.layernorm) add(modules.qkv_linear, stream, operand_bytes(s, stream));
+  const std::int64_t each = kept_by_attention(s);
+  if (!(again.mla_up_proj && s.attention.latent() && !s.attention.fp8)) {
+    const std::int64_t queries = s.stream.tokens * s.attention.q;
+    const std::int64_t keys = s.attention.latent() ? s.stream.tokens * (s.attention.qkv() - s.attention.q)
+                                                   : 2 * s.stream.tokens * s.attention.k;
+    add(modules.core_attn, queries, each * queries);
+    add(modules.core_attn, keys / 2, each * keys);
+  }
+  const std::int64_t attended = s.stream.tokens * s.attention.attended();
+  if (quantizes(s)) add(modules.attn_proj, attended, operand_bytes(s, attended));
+  add(quantizes(s) ? modules.core_attn : modules.attn_proj, attended, each * attended);
+  if (!s.mixture()) return bytes;
+  const auto rows = static_cast<std::int64_t>(static_cast<double>(s.expert.rows) * s.expert.kept);
+  const std::int64_t input = rows * s.expert_width();
+  const std::int64_t activated = again.moe_act ? 0 : operand_bytes(s, rows * s.expert.ffn);
+  add(modules.expert_fc1 || modules.fused_group_mlp, input, operand_bytes(s, input));
+  add(modules.moe_act || modules.fused_group_mlp, rows * s.expert.fc1,
+      (s.numerics.fp8_activation_input ? 1 : 2) * rows * s.expert.fc1);
+  add(modules.fused_group_mlp, rows * s.expert.ffn, activated);
+  return bytes;
+}
+
 ActionProfile framework_action_profile(const StageShape& s, ActionType type) {
   Replay replay;
+  const bool deferring = s.ends.defers_output_gradient;
   using enum ActionType;
   switch (type) {
     case forward:
@@ -300,10 +353,14 @@ ActionProfile framework_action_profile(const StageShape& s, ActionType type) {
       run_backward(s, replay, stage_bytes(s));
       break;
     case backward_input:
-      run_backward(s, replay, stage_bytes(s) - held_for_weights(s));
+      run_backward(s, replay, stage_bytes(s) - (deferring ? 0 : held_for_weights(s)), deferring);
       break;
     case backward_weight:
-      replay.give(Category::activations, held_for_weights(s));
+      if (deferring) {
+        keep_for_deferred(s, replay, -1);
+      } else {
+        replay.give(Category::activations, held_for_weights(s));
+      }
       break;
     // The same loss on a shard of the logits.
     case vocab_forward:

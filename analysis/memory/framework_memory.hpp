@@ -15,6 +15,16 @@ namespace plumbline {
 /// recomputation a group's input, shared by its layers.
 std::int64_t framework_layer_bytes(const StageShape& shape);
 
+/// With ZeRO 3, gathered parameters and gradients of two layers: in use while layers run backward, or with
+/// fsdp_double_buffer at all times (FixedPoolAllocator in NVIDIA/Megatron-LM@d98e8a64
+/// megatron/core/distributed/fsdp/src/megatron_fsdp/param_and_grad_buffer.py).
+std::int64_t framework_unit_buffers(const StageShape& shape);
+
+/// Bytes of these that are on the host until the backward where the layer is offloaded: all, or those of
+/// tensors that the named parts keep (OffloadModules) from 1 Mi elements on (min_offloaded_tensor_size). A
+/// result of attention in the type of the projection's operand is kept by both.
+std::int64_t framework_offloaded_bytes(const StageShape& shape);
+
 /// The profile of an action on a stage of other software. Transfers and the end of the step allocate
 /// nothing: received data is part of the layers' kept activations. Throws InputError for an action that
 /// frameworks do not have.

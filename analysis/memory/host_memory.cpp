@@ -14,7 +14,7 @@ std::vector<Bytes> offloaded_bytes(const StageShape& shape) {
   if (!shape.traits.own_lists) {
     for (const AlikeLayers& alike : shape.alike_layers())
       bytes.insert(bytes.end(), static_cast<std::size_t>(alike.layers),
-                   {framework_layer_bytes(shape.like(alike.kind))});
+                   {framework_offloaded_bytes(shape.like(alike.kind))});
     bytes.resize(static_cast<std::size_t>(shape.recomputation.offloaded));
     return bytes;
   }

@@ -62,6 +62,13 @@ Refusal offloaded_layers(const C& c, const S& software, const H* /*hardware*/) {
       c.offload.num_layers, c.machine.software);
 }
 
+Refusal offloaded_modules(const C& c, const S& software, const H* /*hardware*/) {
+  if (!c.offload.modules.any() || software.communication.buckets()) return std::nullopt;
+  return fmt::format(
+      "offload_modules: found {} with {}, which has none; expected none, or software: megatron-core",
+      to_string(c.offload.modules), c.machine.software);
+}
+
 Refusal host_copies(const C& c, const S& /*software*/, const H* h) {
   if (!c.offload.on() || h->processors() > 0 || h->accelerator() != nullptr) return std::nullopt;
   return fmt::format(
@@ -116,6 +123,32 @@ Refusal shared_overlap(const C& c, const S& software, const H* /*hardware*/) {
   return fmt::format(
       "moe_shared_expert_overlap: found true with {}, which has none; expected false, or "
       "software: megatron-core",
+      c.machine.software);
+}
+
+Refusal deferred_weights(const C& c, const S& software, const H* /*hardware*/) {
+  if (!c.parallel.pp.defer_embedding_wgrad_compute || software.communication.buckets()) return std::nullopt;
+  return fmt::format(
+      "defer_embedding_wgrad_compute: found true with {}, which has none; expected false, or "
+      "software: megatron-core",
+      c.machine.software);
+}
+
+Refusal gather_with_update(const C& c, const S& software, const H* /*hardware*/) {
+  if (!c.parallel.dp.gather_with_update || software.communication.buckets()) return std::nullopt;
+  return fmt::format(
+      "overlap_param_gather_with_optimizer_step: found true with {}, which has none; expected false, or "
+      "software: megatron-core",
+      c.machine.software);
+}
+
+/// Megatron-FSDP is sharded, and Megatron-Core's.
+Refusal double_buffer(const C& c, const S& software, const H* /*hardware*/) {
+  const bool has = software.communication.sharded && software.communication.buckets();
+  if (!c.parallel.dp.fsdp_double_buffer || has) return std::nullopt;
+  return fmt::format(
+      "fsdp_double_buffer: found true with {}, which has none; expected false, or "
+      "software: megatron-bridge-fsdp",
       c.machine.software);
 }
 
@@ -231,6 +264,7 @@ constexpr PredictionRow kRows[] = {
     {"optimizer", "sgd", "software: plumbline", false, true, optimizer_of_software},
     {"recompute_modules", "other than core_attn", "Megatron-Core, or plumbline", false, true, modules},
     {"cpu_offloading_num_layers", "above 0", "Megatron-Core, or plumbline", false, true, offloaded_layers},
+    {"offload_modules", "other than none", "Megatron-Core", false, true, offloaded_modules},
     {"cpu_offloading_num_layers", "above 0", "an accelerator, or measured copies to the host", false, false,
      host_copies},
     {"vocab_parallel", "other than none, with backend cuda", "a card that its collectives leave half of",
@@ -238,6 +272,9 @@ constexpr PredictionRow kRows[] = {
     {"fp8_recipe", "any", "a software with this recipe", false, true, fp8_recipe},
     {"fp8_dot_product_attention", "true", "Megatron-Core", false, true, fp8_attention},
     {"moe_shared_expert_overlap", "true", "Megatron-Core", false, true, shared_overlap},
+    {"defer_embedding_wgrad_compute", "true", "Megatron-Core", false, true, deferred_weights},
+    {"overlap_param_gather_with_optimizer_step", "true", "Megatron-Core", false, true, gather_with_update},
+    {"fsdp_double_buffer", "true", "Megatron-FSDP", false, true, double_buffer},
     {"moe_expert_rank_capacity_factor", "above 0", "Megatron-Core", false, true, rank_capacity},
     {"exp_avg_dtype", "other than fp32, as exp_avg_sq_dtype and store_param_remainders", "Megatron-Core",
      false, true, lean_states},

@@ -321,7 +321,9 @@ void set_framework(const RunConfig& config, const Software& framework, StageShap
   if (shape.numerics.fp8 && framework.fp8.param_gather && shape.numerics.fp8_recipe != Fp8Recipe::blockwise)
     shape.numerics.fp8_weights = true;
   // A layer stays where it is if it is the stage's last, whose backward comes next.
-  shape.recomputation.offloaded = config.offload.num_layers;
+  shape.recomputation.offloads = config.offload.modules;
+  shape.recomputation.offloaded =
+      config.offload.modules.any() ? config.model.layers : config.offload.num_layers;
   shape.graphs = graphs_of(config);
   if (shape.numerics.fp8) shape.numerics.fp8_forms = fp8_forms(config.machine, shape.numerics.fp8_recipe);
   shape.numerics.held_forms = config.numerics.fp8.transposes_again ? 1 : shape.numerics.fp8_forms;
@@ -335,7 +337,10 @@ void set_framework(const RunConfig& config, const Software& framework, StageShap
   if (framework.memory.gradient_bytes_in(shape.numerics.type == DType::bf16) <= 2)
     shape.numerics.grad_type = shape.numerics.type;
   set_lean_states(config.optimizer, shape.numerics);
-  if (framework.communication.sharded) shape.sharding.zero = 3;
+  // Megatron-FSDP may leave parameters whole (data_parallel_sharding_strategy optim_grads).
+  const bool whole = framework.communication.buckets() && config.parallel.dp.zero_stage == 2;
+  if (framework.communication.sharded) shape.sharding.zero = whole ? 2 : 3;
+  shape.sharding.double_buffers = config.parallel.dp.fsdp_double_buffer;
   if (shape.sharding.data == 1) shape.sharding.zero = 0;
   const int zero = shape.sharding.zero;
   shape.overlap.grad_reduce = config.parallel.dp.overlap_grad_reduce.value_or(
@@ -344,6 +349,8 @@ void set_framework(const RunConfig& config, const Software& framework, StageShap
       zero == 3 || framework.communication.overlapped_gather);
   shape.overlap.interleaved = config.parallel.pp.schedule == "interleaved";
   shape.overlap.aligned_gathers = config.parallel.dp.align_param_gather;
+  shape.overlap.gathers_in_update = config.parallel.dp.gather_with_update && shape.overlap.interleaved &&
+                                    zero == 1 && shape.overlap.param_gather;
   shape.overlap.shared_expert = config.parallel.ep.shared_expert_overlap;
   shape.overlap.delayed_weights = config.parallel.ep.delay_wgrad_compute;
   shape.overlap.bucket_elements = framework.communication.bucket_elements;

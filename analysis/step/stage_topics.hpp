@@ -108,6 +108,7 @@ struct ShardingShape {
   int zero = 0;                    // Z: the ZeRO stage in effect, 0 when D = 1
   int state_shards = 1;            // ranks that it cuts over: D ÷ optimizer_instances
   int optimizer_instances = 1;
+  bool double_buffers = false;  // of gathered parameters and gradients of two layers, at all times
   int secondary_shards =
       1;  // ZeRO 3: ranks that have a second copy of the parameters between them; 1: there is none
 
@@ -118,13 +119,14 @@ struct ShardingShape {
 };
 
 struct OverlapShape {
-  bool tensor = false;          // collectives of the layers' products alongside them; sequence parallel
-  bool grad_reduce = true;      // gradients are reduced alongside the backwards
-  bool param_gather = false;    // parameters are gathered one unit ahead of their use
-  bool interleaved = false;     // several chunks per pipeline rank, of other software
-  bool aligned_gathers = true;  // with these: the gathers of all start with the step
-  bool receives_ahead = false;  // a message's buffer is there one computation before its RECV
-  bool pairs = false;           // overlapped pairs run together, the one behind the other's exchanges of rows
+  bool tensor = false;             // collectives of the layers' products alongside them; sequence parallel
+  bool grad_reduce = true;         // gradients are reduced alongside the backwards
+  bool param_gather = false;       // parameters are gathered one unit ahead of their use
+  bool interleaved = false;        // several chunks per pipeline rank, of other software
+  bool aligned_gathers = true;     // with these: the gathers of all start with the step
+  bool gathers_in_update = false;  // and the first chunk's in front of the other chunks' update
+  bool receives_ahead = false;     // a message's buffer is there one computation before its RECV
+  bool pairs = false;  // overlapped pairs run together, the one behind the other's exchanges of rows
   bool delayed_weights =
       false;  // of other software: in pairs, weight gradients hide a backward's last exchange
   bool shared_expert = false;  // its products run alongside exchanges of rows
@@ -139,6 +141,7 @@ struct RecomputationShape {
   RecomputeModules modules;    // selective recomputation of plumbline's own step
   std::int64_t offloaded =
       0;  // of the stage's first layers: their activations are on the host until the backward
+  OffloadModules offloads;  // or inputs of these parts of them alone
   friend bool operator==(const RecomputationShape&, const RecomputationShape&) = default;
 };
 

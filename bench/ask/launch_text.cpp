@@ -27,7 +27,7 @@ RunConfig with_choices(RunConfig config) {
   parallel.dp.overlap_param_gather = shape.overlap.param_gather;
   if (config.model.mixture && parallel.ep.token_dispatcher == TokenDispatcher::automatic)
     parallel.ep.token_dispatcher = shape.expert.dispatcher;
-  if (software.communication.sharded) parallel.dp.zero_stage = 3;
+  if (software.communication.sharded) parallel.dp.zero_stage = shape.sharding.zero == 2 ? 2 : 3;
   const bool bf16 = config.numerics.precision == DType::bf16;
   if (!software.own_step && software.memory.gradient_bytes_in(bf16) <= 2)
     config.numerics.grad_dtype = GradDType::same;

@@ -9,6 +9,7 @@
 
 #include "analysis/hardware/profiles/constant_source.hpp"
 #include "analysis/hardware/profiles/profiles.hpp"
+#include "analysis/step/software_of.hpp"
 #include "analysis/work/sure_overflow.hpp"
 #include "core/base/one_line.hpp"
 #include "core/config_text/config_keys.hpp"
@@ -30,7 +31,10 @@ struct IgnoredKey {
 
 constexpr IgnoredKey kIgnored[] = {
     {"zero_stage", "sharded", [](const Software& s) { return s.communication.sharded; },
-     [](const RunConfig& c) { return c.parallel.dp.zero_stage != 3; }},  // which it is
+     [](const RunConfig& c) {
+       const bool whole = c.parallel.dp.zero_stage == 2 && software_of(c).communication.buckets();
+       return c.parallel.dp.zero_stage != 3 && !whole;
+     }},  // 3 is taken
     {"grad_dtype", "gradient_bytes",
      [](const Software& s) {
        return s.memory.gradient_bytes_in(/*bf16=*/false) <= 2 &&

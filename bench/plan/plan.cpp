@@ -152,8 +152,12 @@ Schedule make_for(const RunConfig& config) {
       request.zero_bubble = zero_bubble_costs(config, request);
   }
   Schedule schedule = make_schedule(request);
-  return config.parallel.pp.defer_embedding_wgrad_compute ? defer_output_gradients(std::move(schedule))
-                                                          : schedule;
+  // A pair is a forward and an input gradient, whose weight gradients follow it.
+  if (config.parallel.ep.delay_wgrad_compute && runs_pairs(config)) return split_backward(schedule);
+  const PipelineConfig& pp = config.parallel.pp;
+  if (!pp.defer_embedding_wgrad_compute) return schedule;
+  return pp.wgrad_deferral_limit > 0 ? defer_output_gradients(std::move(schedule), pp.wgrad_deferral_limit)
+                                     : defer_output_gradients(std::move(schedule));
 }
 
 Schedule with_transfers_and_end(const RunConfig& config, const Schedule& schedule) {

@@ -196,6 +196,9 @@ constexpr Feature kOverlapShared{"moe_shared_expert_overlap", "true",
                                  WHEN(c.parallel.ep.shared_expert_overlap), TEXT("true")};
 constexpr Feature kDeferral{"defer_embedding_wgrad_compute", "true",
                             WHEN(c.parallel.pp.defer_embedding_wgrad_compute), TEXT("true")};
+constexpr Feature kDeferralLimit{"wgrad_deferral_limit", "above 0",
+                                 WHEN(c.parallel.pp.wgrad_deferral_limit > 0),
+                                 VALUE(c.parallel.pp.wgrad_deferral_limit)};
 constexpr Feature kVocabulary{"vocab_parallel", "vocab-1, vocab-2, interlaced",
                               WHEN(c.parallel.splits_vocabulary()),
                               VALUE(vocab_parallel_name(c.parallel.pp.vocab_parallel))};
@@ -210,6 +213,10 @@ constexpr Feature kSecondary{"zero_hpz_partition_size", "above 1", WHEN(c.parall
                              VALUE(c.parallel.dp.hpz_partition_size)};
 constexpr Feature kGather{"overlap_param_gather", "true",
                           WHEN(c.parallel.dp.overlap_param_gather.value_or(false)), TEXT("true")};
+constexpr Feature kStepGather{"overlap_param_gather_with_optimizer_step", "true",
+                              WHEN(c.parallel.dp.gather_with_update), TEXT("true")};
+constexpr Feature kDoubleBuffer{"fsdp_double_buffer", "true", WHEN(c.parallel.dp.fsdp_double_buffer),
+                                TEXT("true")};
 constexpr Feature kUnpaired{"pipeline_schedule", "one without pairs",
                             WHEN(!schedule_has(c, &ScheduleTraits::pairs, true)),
                             TEXT(printable(c.parallel.pp.schedule))};
@@ -304,6 +311,12 @@ constexpr Feature kRecomputed{"recompute_modules", "other than core_attn",
                               TEXT(to_string(c.recompute.modules))};
 constexpr Feature kOffload{"cpu_offloading_num_layers", "above 0", WHEN(c.offload.on()),
                            VALUE(c.offload.num_layers)};
+constexpr Feature kModuleOffload{"offload_modules", "other than none", WHEN(c.offload.modules.any()),
+                                 TEXT(to_string(c.offload.modules))};
+constexpr Feature kExpertOffload{
+    "offload_modules", "of experts",
+    WHEN(c.offload.modules.expert_fc1 || c.offload.modules.moe_act || c.offload.modules.fused_group_mlp),
+    kModuleOffload.found};
 constexpr Feature kModules{"mtp_num_layers", "above 0", kAnyModules.on, VALUE(c.model.prediction_modules)};
 constexpr Feature kRecomputedNorms{"recompute_modules", "layernorm", WHEN(c.recompute.selected().layernorm),
                                    kRecomputed.found};

@@ -20,7 +20,7 @@ Limit world_size_limit, tensor_limit, stages_limit, chunks_limit, hierarchical_l
     task_limit, generated_limit, chat_file_limit, dynamic_context_limit;
 // mixture_limits.cpp
 Limit capacity_limit, routing_limit, other_routing_limit, experts_limit, fp8_experts_limit, modules_limit,
-    foreign_model_limit, module_tokens_limit, module_tensor_limit;
+    offload_modules_limit, foreign_model_limit, module_tokens_limit, module_tensor_limit;
 // distillation_limits.cpp
 Limit teacher_queries_limit, teacher_schedule_limit, teacher_vocabulary_limit, teacher_stages_limit,
     teacher_tensor_limit, teacher_positions_limit;

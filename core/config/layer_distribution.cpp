@@ -15,7 +15,7 @@ namespace plumbline {
 namespace {
 
 constexpr const char* kExpected =
-    "even, balanced, embedding+loss, embedding, loss, or the layers of every stage such as 9,9,8,6";
+    "even, balanced, embedding+loss, embedding, loss, or the layers of every stage such as 9,9,8,6, or 9,*,6";
 
 /// Parts of a model that count as a layer of their stage.
 struct CountedEnds {
@@ -66,6 +66,51 @@ std::vector<int> numbers(const std::string& text) {
   }
 }
 
+/// "9,*,6": layers of the first and the last pipeline rank, others share the rest.
+struct GivenEnds {
+  std::optional<int> first;
+  std::optional<int> last;
+};
+
+std::optional<GivenEnds> find_given(const std::string& text) {
+  const std::size_t star = text.find('*');
+  if (star == std::string::npos) return std::nullopt;
+  const auto one = [](const std::string& part) {
+    const std::vector<int> found = numbers(part);
+    return found.size() == 1 ? std::optional<int>(found.front()) : std::nullopt;
+  };
+  GivenEnds ends;
+  if (star > 0 && text[star - 1] == ',') ends.first = one(text.substr(0, star - 1));
+  if (star + 1 < text.size() && text[star + 1] == ',') ends.last = one(text.substr(star + 2));
+  const bool whole = (star == 0 || ends.first) && (star + 1 == text.size() || ends.last);
+  return whole && (ends.first || ends.last) ? std::optional<GivenEnds>(ends) : std::nullopt;
+}
+
+/// Chunks of a rank have equal parts of its layers (Megatron-LM's decoder_first_pipeline_num_layers).
+std::vector<int> layers_between(const RunConfig& config, const GivenEnds& ends, int stages) {
+  const int ranks = config.parallel.pipeline;
+  const int chunks = std::max(1, stages / ranks);
+  const int between = ranks - (ends.first ? 1 : 0) - (ends.last ? 1 : 0);
+  const auto rest = static_cast<int>(config.model.layers) - ends.first.value_or(0) - ends.last.value_or(0);
+  std::vector<int> of_rank(static_cast<std::size_t>(ranks), between > 0 ? rest / between : 0);
+  if (ends.first) of_rank.front() = *ends.first;
+  if (ends.last) of_rank.back() = *ends.last;
+  const bool equal = between > 0 ? rest >= 0 && rest % between == 0 : rest == 0 && between == 0;
+  const bool split =
+      std::all_of(of_rank.begin(), of_rank.end(), [&](int each) { return each % chunks == 0; });
+  if (!equal || !split) {
+    throw InputError(fmt::format(
+        "layer_distribution: found {} with the {} layers of {} on {} pipeline ranks of {} chunks, expected "
+        "the "
+        "other layers in equal parts",
+        config.parallel.pp.layer_distribution, config.model.layers, config.model.name, ranks, chunks));
+  }
+  std::vector<int> layers;
+  for (int chunk = 0; chunk < chunks; ++chunk)
+    for (const int each : of_rank) layers.push_back(each / chunks);
+  return layers;
+}
+
 std::vector<int> balanced_layers(const RunConfig& config, int stages) {
   const auto layers = static_cast<int>(config.model.layers);
   if (stages == 1 || config.parallel.splits_vocabulary()) return even_layers(layers, stages);
@@ -110,6 +155,8 @@ std::vector<int> layers_per_stage(const RunConfig& config, int stages) {
   if (config.parallel.pp.layer_distribution == "balanced") return balanced_layers(config, stages);
   if (const CountedEnds* const ends = find_counted(config.parallel.pp.layer_distribution))
     return counted_layers(config, *ends, stages);
+  if (const auto ends = find_given(config.parallel.pp.layer_distribution))
+    return layers_between(config, *ends, stages);
   std::vector<int> layers = numbers(config.parallel.pp.layer_distribution);
   if (std::ssize(layers) != stages) {
     throw InputError(
@@ -130,7 +177,8 @@ int ends_without_layers(const RunConfig& config) {
 
 std::optional<std::string> why_layer_distribution_invalid(const RunConfig& config) {
   const std::string& text = config.parallel.pp.layer_distribution;
-  if (text == "even" || text == "balanced" || find_counted(text) != nullptr) return std::nullopt;
+  if (text == "even" || text == "balanced" || find_counted(text) != nullptr || find_given(text))
+    return std::nullopt;
   const std::vector<int> layers = numbers(text);
   if (layers.empty()) {
     return fmt::format("layer_distribution: found \"{}\", expected {}", printable(text), kExpected);

@@ -17,7 +17,8 @@ std::vector<int> even_layers(std::int64_t layers, int stages);
 /// Layers of each stage of one route, first to last, by `layer_distribution`: `even`, the given numbers,
 /// `balanced`, or equal parts in which the embedding, the loss or both count as a layer each:
 /// `embedding`, `loss`, `embedding+loss` (Megatron-LM's account_for_embedding_in_pipeline_split and
-/// account_for_loss_in_pipeline_split). `balanced` gives the last stage, which also has the output layer,
+/// account_for_loss_in_pipeline_split). `9,*,6` gives layers of the first and the last rank, of which one may
+/// be missing, and equal parts to the others. `balanced` gives the last stage, which has the output layer,
 /// so few layers that the largest FLOPs of a stage are minimal. The others share the rest evenly; later
 /// ones take the remainder, because the first holds the embedding (the "Redis" baseline of Yeung et al.,
 /// arXiv:2411.05288 §6). Only the last of several stages may have no layers; with other software than

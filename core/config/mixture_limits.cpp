@@ -117,6 +117,21 @@ std::optional<std::string> modules_limit(const C& c) {
   return std::nullopt;
 }
 
+std::optional<std::string> offload_modules_limit(const C& c) {
+  const OffloadModules& modules = c.offload.modules;
+  const auto found = [&](const char* with, const char* expected) {
+    return fmt::format("offload_modules: found {} {}; expected {}", to_string(modules), with, expected);
+  };
+  if (modules.attn_proj && !modules.core_attn)
+    return found("without core_attn, whose backward reads the same result", "core_attn as well");
+  const bool parts = modules.expert_fc1 || modules.moe_act;
+  if (!parts && !modules.fused_group_mlp) return std::nullopt;
+  if (!c.model.mixture) return found("with a model that has no experts", "none of theirs");
+  if (parts && modules.fused_group_mlp) return found("twice of experts", "fused_group_mlp alone");
+  if (c.recompute.selected().moe) return found("with recompute_modules moe", "none of experts");
+  return std::nullopt;
+}
+
 std::optional<std::string> foreign_model_limit(const C& c) {
   const ModelConfig& m = c.model;
   const char* foreign = nullptr;

@@ -69,6 +69,7 @@ struct PipelineConfig {
   /// The output layer's weight gradients of all micro-batches wait for the end of the last stage's backwards
   /// (bench/training/overlap.md).
   bool defer_embedding_wgrad_compute = false;
+  std::int64_t wgrad_deferral_limit = 0;  // those of so many micro-batches; 0: of all; not plumbline's own
 };
 
 /// Context parallelism, besides its size.
@@ -106,6 +107,10 @@ struct DataParallelConfig {
   /// Several chunks per pipeline rank: overlapped gathers start with the step, on every rank. Else each of
   /// them starts with its chunk's first forward. Not of plumbline's step.
   bool align_param_gather = true;
+  /// With these: the first chunk's gather starts before the other chunks' update. Not of plumbline's step.
+  bool gather_with_update = false;
+  /// Megatron-FSDP: gathered parameters and gradients of two layers have buffers for the whole run.
+  bool fsdp_double_buffer = false;
   std::int64_t bucket_size = 10'000'000;  // elements
 };
 

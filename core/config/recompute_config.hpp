@@ -70,11 +70,41 @@ struct RecomputeConfig {
   }
 };
 
+/// Parts of a layer whose inputs go to the host, by Megatron-Core's names (offload_modules in
+/// megatron/core/transformer/transformer_config.py); not plumbline's own.
+struct OffloadModules {
+  bool attn_norm = false;
+  bool qkv_linear = false;
+  bool core_attn = false;  // queries, keys, values and, where attn_proj goes as well, the result
+  bool attn_proj = false;
+  bool mlp_norm = false;
+  bool expert_fc1 = false;
+  bool moe_act = false;
+  bool fused_group_mlp = false;  // what experts keep
+  bool any() const { return *this != OffloadModules(); }
+  friend bool operator==(const OffloadModules&, const OffloadModules&) = default;
+};
+
+struct OffloadModuleName {
+  std::string_view name;
+  bool OffloadModules::*member;
+};
+inline constexpr OffloadModuleName kOffloadModules[] = {
+    {"attn_norm", &OffloadModules::attn_norm}, {"qkv_linear", &OffloadModules::qkv_linear},
+    {"core_attn", &OffloadModules::core_attn}, {"attn_proj", &OffloadModules::attn_proj},
+    {"mlp_norm", &OffloadModules::mlp_norm},   {"expert_fc1", &OffloadModules::expert_fc1},
+    {"moe_act", &OffloadModules::moe_act},     {"fused_group_mlp", &OffloadModules::fused_group_mlp}};
+
+/// "core_attn,attn_proj"; none: "none".
+std::string to_string(const OffloadModules& modules);
+
 /// Activations in host memory from a forward to its backward (bench/training/offload.md); Megatron-Core's
 /// name.
 struct OffloadConfig {
   std::int64_t num_layers = 0;  // of every stage, from its first on; its last layer stays on the device
+  OffloadModules modules;       // or these of every layer but a stage's last
   bool on() const { return num_layers > 0; }
+  bool any() const { return on() || modules.any(); }
 };
 
 }  // namespace plumbline

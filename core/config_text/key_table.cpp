@@ -11,7 +11,7 @@
 #include "core/base/text_input.hpp"
 #include "core/config_text/config_key_kinds.hpp"
 #include "core/config_text/distillation_keys.hpp"
-#include "core/config_text/recompute_modules_key.hpp"
+#include "core/config_text/layer_modules_keys.hpp"
 #include "core/config_text/slow_ranks_key.hpp"
 #include "core/config_text/special_keys.hpp"
 
@@ -115,7 +115,7 @@ std::vector<ConfigKey> make_keys() {
       text_key("layer_distribution",
                at(&C::parallel, &ParallelConfig::pp, &PipelineConfig::layer_distribution), PathOr::name,
                "even, balanced, embedding+loss, embedding, loss, or the layers of every stage such as "
-               "9,9,8,6"),
+               "9,9,8,6, or 9,*,6"),
       text_key("pipeline_schedule", at(&C::parallel, &ParallelConfig::pp, &PipelineConfig::schedule),
                PathOr::name, "the name of a schedule or the path of a .csv"),
       number_key("zero_bubble_memory",
@@ -132,16 +132,24 @@ std::vector<ConfigKey> make_keys() {
                            at(&C::parallel, &ParallelConfig::pp, &PipelineConfig::overlap_p2p_comm)),
       boolean_key("defer_embedding_wgrad_compute",
                   at(&C::parallel, &ParallelConfig::pp, &PipelineConfig::defer_embedding_wgrad_compute)),
+      integer_key("wgrad_deferral_limit", "",
+                  at(&C::parallel, &ParallelConfig::pp, &PipelineConfig::wgrad_deferral_limit), 0,
+                  kMostRanks),
       optional_boolean_key("overlap_grad_reduce",
                            at(&C::parallel, &ParallelConfig::dp, &DataParallelConfig::overlap_grad_reduce)),
       optional_boolean_key("overlap_param_gather",
                            at(&C::parallel, &ParallelConfig::dp, &DataParallelConfig::overlap_param_gather)),
       boolean_key("align_param_gather",
                   at(&C::parallel, &ParallelConfig::dp, &DataParallelConfig::align_param_gather)),
+      boolean_key("overlap_param_gather_with_optimizer_step",
+                  at(&C::parallel, &ParallelConfig::dp, &DataParallelConfig::gather_with_update)),
+      boolean_key("fsdp_double_buffer",
+                  at(&C::parallel, &ParallelConfig::dp, &DataParallelConfig::fsdp_double_buffer)),
       choice_key("recompute_granularity", at(&C::recompute, &RecomputeConfig::granularity), kRecompute),
       choice_key("recompute_method", at(&C::recompute, &RecomputeConfig::method), kRecomputeMethods),
       integer_key("recompute_num_layers", "", at(&C::recompute, &RecomputeConfig::num_layers), 1, kMostRanks),
       recompute_modules_key(),
+      offload_modules_key(),
       integer_key("cpu_offloading_num_layers", "", at(&C::offload, &OffloadConfig::num_layers), 0,
                   kMostRanks),
       choice_key("attention_backend", at(&C::numerics, &NumericsConfig::attention_backend),

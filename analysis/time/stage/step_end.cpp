@@ -125,10 +125,36 @@ void StepEnd::add_rank(int rank, StageCostsPrediction& prediction) const {
   if (!has(ActionType::optimizer)) return;
   const auto updates = step_update_calls(stages, config_);
   costs.optimizer = ends(ActionType::optimizer, updates);
+  costs.optimizer -= gathered_in_update(stages, updates, load).waited;
   const UpdateWait waits = update_wait(stages, updates, hardware_, load);
   if (waits.update.value > 0) lines.add("waits for the host", 1, waits.update);
   if (waits.gathered.value > 0) lines.add("metrics of all ranks", 1, waits.gathered);
   costs.optimizer += waits.update + waits.gathered;
+}
+
+/// Megatron-Core's overlap_param_gather_with_optimizer_step: of two optimizers, the first updates the first
+/// chunk alone and starts its gather, which the update of the others hides (NVIDIA/Megatron-LM@d98e8a64
+/// megatron/core/optimizer/__init__.py, all_dense_model_chunks; optimizer.py, ChainedOptimizer._step).
+StepEnd::EarlyGather StepEnd::gathered_in_update(const HeldStages& rank,
+                                                 const std::vector<OperatorCall>& updates,
+                                                 const Load& load) const {
+  if (!rank.held.front().overlap.gathers_in_update || rank.held.size() < 2) return {};
+  Seconds update, gathers;
+  for (const OperatorCall& call : updates) {
+    if (call.name() == "optimizer step") update = time_of(call, hardware_, load);
+    if (call.collective() != nullptr && std::string_view(call.label).ends_with("parameter all-gather"))
+      gathers += time_of(call, hardware_, load);
+  }
+  double all = 0;
+  double first = 0;
+  for (const StageShape& s : rank.held) {
+    const auto elements = static_cast<double>(trainable_elements(s));
+    all += elements;
+    if (s.place.stage == rank.held.front().place.stage) first = elements;
+  }
+  const Seconds hidden = update * (1 - first / all);
+  const Seconds waited = std::min(gathers, hidden);
+  return {waited, hidden - waited};
 }
 
 /// Hooks of the modules gather buckets (gather_waits). Ranks behind the first, and later chunks, have one
@@ -154,7 +180,15 @@ void StepEnd::wait_for_gathers(StageCostsPrediction& prediction) const {
       const double behind_first = (layers - 1) / layers;
       const double hidden = s.place.first ? costs.forward.value * behind_first : 0;
       double& all = gathered[static_cast<std::size_t>(schedule_.rank_of_stage[i])];
-      all += all == 0 ? own * behind_first : own;
+      if (s.overlap.gathers_in_update && i < static_cast<std::size_t>(schedule_.ranks)) {
+        const HeldStages rank = stages_on_rank(config_, schedule_, shapes_, schedule_.rank_of_stage[i]);
+        const Load load = load_at_end(0);
+        const Seconds ahead = gathered_in_update(rank, step_update_calls(rank, config_), load).ahead;
+        all = std::max(0.0, own * behind_first - ahead.value);
+        own = std::max(0.0, own - ahead.value);
+      } else {
+        all += all == 0 ? own * behind_first : own;
+      }
       const bool alone = s.overlap.interleaved && !s.overlap.aligned_gathers;
       const double wait = alone ? std::max(own - hidden, own / layers) : all - start - hidden;
       if (wait > 0) {

@@ -34,6 +34,13 @@ class StepEnd {
                        StageCostsPrediction& prediction) const;
 
  private:
+  /// Seconds of a first chunk's gather behind the update of the others: `waited` in OPT, `ahead` later.
+  struct EarlyGather {
+    Seconds waited;
+    Seconds ahead;
+  };
+  EarlyGather gathered_in_update(const HeldStages& rank, const std::vector<OperatorCall>& updates,
+                                 const Load& load) const;
   bool has(ActionType type) const { return present_[static_cast<std::size_t>(type)]; }
   bool overlaps_reductions() const;
   void wait_for_buckets(StageCostsPrediction& prediction) const;

@@ -132,9 +132,18 @@ void output_backward_input(const StageShape& s, UnitWork& work) {
   calls.launches_eagerly(12);
 }
 
-void output_backward_weight(const StageShape& s, UnitWork& work) {
+/// `deferred`: the input of the next micro-batch is gathered meanwhile (NVIDIA/Megatron-LM@d98e8a64
+/// megatron/core/utils.py, drain_embedding_wgrad_compute).
+void output_backward_weight(const StageShape& s, UnitWork& work, bool deferred = false) {
   FrameworkCalls calls(s, work);
-  calls.gemm("output layer", GemmPass::weight_gradient, s.ends.vocab, s.stream.hidden);
+  const auto product = [&] {
+    calls.gemm("output layer", GemmPass::weight_gradient, s.ends.vocab, s.stream.hidden);
+  };
+  if (deferred) {
+    calls.while_gathered("output all-gather", product);
+  } else {
+    product();
+  }
   if (s.software->memory.weight_gradient_bytes > 0)
     calls.stream("add gradients", s.ends.vocab * s.stream.hidden, s.software->memory.weight_gradient_bytes);
   calls.launches_eagerly(3);
@@ -209,7 +218,18 @@ ActionWork forward_work(const StageShape& s) {
   return std::move(builder.work);
 }
 
+/// The output layer's weight gradient alone, of a stage whose I has made the others (megatron/core/pipeline_
+/// parallel/schedules.py, finish_embedding_wgrad_compute).
+ActionWork deferred_work(const StageShape& s) {
+  FrameworkBuilder builder(s);
+  builder.once({false, true, true}, s.ends.vocab * s.stream.hidden,
+               [&](UnitWork& work) { output_backward_weight(s, work, true); });
+  return std::move(builder.work);
+}
+
 ActionWork backward_work(const StageShape& s, bool input, bool weight) {
+  const bool deferring = s.ends.defers_output_gradient && !(input && weight);
+  if (deferring && !input) return deferred_work(s);
   FrameworkBuilder builder(s);
   const std::int64_t table = s.ends.vocab * s.stream.hidden;
   if (s.scores()) prediction_modules_backward(s, input, weight, builder);
@@ -219,6 +239,7 @@ ActionWork backward_work(const StageShape& s, bool input, bool weight) {
       if (weight && !s.adapters.frozen()) output_backward_weight(s, work);
     });
   }
+  weight = weight || deferring;
   const auto layer = [&](const StageShape& stage, std::int64_t window, UnitWork& work) {
     if (input) framework_recomputation(stage, window, work);
     if (input) framework_layer(stage, LayerPass::backward_input, window, weight, work);

@@ -13,6 +13,17 @@ void refuse_export(const std::string& framework, const std::string& key, const s
                                framework, expected));
 }
 
+const char* megatron_switch(const RunConfig& config) {
+  const ParallelConfig& parallel = config.parallel;
+  if (parallel.pp.defer_embedding_wgrad_compute) return "defer_embedding_wgrad_compute";
+  if (parallel.dp.fsdp_double_buffer) return "fsdp_double_buffer";
+  if (parallel.dp.gather_with_update) return "overlap_param_gather_with_optimizer_step";
+  if (parallel.ep.shared_expert_overlap) return "moe_shared_expert_overlap";
+  if (parallel.ep.delay_wgrad_compute) return "delay_wgrad_compute";
+  if (config.mixture.rank_capacity_factor != 0) return "moe_expert_rank_capacity_factor";
+  return config.offload.modules.any() ? "offload_modules" : nullptr;
+}
+
 void check_exportable(const std::string& framework, const RunConfig& config) {
   const ParallelConfig& parallel = config.parallel;
   if (config.distillation.teacher)

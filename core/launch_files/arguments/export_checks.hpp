@@ -15,6 +15,9 @@ namespace plumbline {
 /// Refuses what only plumbline has, and what no framework's launch file says.
 void check_exportable(const std::string& framework, const RunConfig& config);
 
+/// A key of Megatron-Core alone that is on, null: none is.
+const char* megatron_switch(const RunConfig& config);
+
 /// Nodes, and GPUs of each.
 struct ExportNodes {
   std::int64_t nodes = 1;

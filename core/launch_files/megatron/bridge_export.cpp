@@ -40,6 +40,7 @@ constexpr BridgeKey kBridgeKeys[] = {
     {"--ddp-bucket-size", "ddp"},
     {"--use-megatron-fsdp", "ddp"},
     {"--data-parallel-sharding-strategy", "ddp"},
+    {"--fsdp-double-buffer", "ddp"},
     {"--bf16", "mixed_precision"},
     {"--fp16", "mixed_precision"},
     {"--loss-scale", "mixed_precision"},
@@ -60,7 +61,10 @@ constexpr BridgeKey kBridgeKeys[] = {
     {"--no-overlap-p2p-communication", "comm_overlap"},
     {"--no-align-param-gather", "comm_overlap"},
     {"--overlap-moe-expert-parallel-comm", "comm_overlap"},
+    {"--overlap-param-gather-with-optimizer-step", "comm_overlap"},
     {"--delay-wgrad-compute", "comm_overlap"},
+    {"--defer-embedding-wgrad-compute", "comm_overlap"},
+    {"--wgrad-deferral-limit", "comm_overlap"},
     {"--tokenizer-type", ""},
     {"--ckpt-format", ""},
     // num_query_groups says it, and seq_length the learned positions.
@@ -71,7 +75,7 @@ constexpr BridgeKey kBridgeKeys[] = {
     {"--accumulate-allreduce-grads-in-fp32", ""},
 };
 /// Keys whose values are lists, of one item as well.
-constexpr std::string_view kLists[] = {"--recompute-modules", "--cuda-graph-modules",
+constexpr std::string_view kLists[] = {"--recompute-modules", "--cuda-graph-modules", "--offload-modules",
                                        "--hierarchical-context-parallel-sizes"};
 
 /// "--no-x" is x: false, "--x" is x: true unless there is a value.

@@ -84,6 +84,9 @@ void add_pipeline(const RunConfig& config, FlagList& flags) {
   const int chunks = interleaved ? std::max(2, parallel.pp.virtual_chunks) : 1;
   const int stages = parallel.pipeline * chunks;
   flags.flag_if(parallel.pp.overlap_p2p_comm == std::optional<bool>(false), "--no-overlap-p2p-communication");
+  flags.flag_if(parallel.pp.defer_embedding_wgrad_compute, "--defer-embedding-wgrad-compute");
+  if (parallel.pp.defer_embedding_wgrad_compute)
+    flags.value("--wgrad-deferral-limit", parallel.pp.wgrad_deferral_limit);
   if (parallel.pipeline == 1) return;
   if (parallel.pp.layer_distribution == "even" && config.model.layers % stages == 0) {
     if (chunks > 1) flags.value("--num-virtual-stages-per-pipeline-rank", chunks);
@@ -106,12 +109,14 @@ void add_sharding(const RunConfig& config, FlagList& flags) {
     flags.flag("--use-megatron-fsdp");
     flags.flag("--data-parallel-sharding-strategy optim_grads_params");
     flags.flag("--ckpt-format fsdp_dtensor");
+    flags.flag_if(parallel.dp.fsdp_double_buffer, "--fsdp-double-buffer");
   }
   flags.value_unless("--num-distributed-optimizer-instances", parallel.dp.optimizer_instances, 1);
   flags.flag_if(parallel.dp.overlap_grad_reduce.value_or(true), "--overlap-grad-reduce");
   flags.flag_if(parallel.dp.zero_stage > 0 && parallel.dp.overlap_param_gather.value_or(false),
                 "--overlap-param-gather");
   flags.flag_if(!parallel.dp.align_param_gather, "--no-align-param-gather");
+  flags.flag_if(parallel.dp.gather_with_update, "--overlap-param-gather-with-optimizer-step");
   if (parallel.dp.bucket_size != DataParallelConfig().bucket_size)  // else each software's own
     flags.value("--ddp-bucket-size", parallel.dp.bucket_size);
 }
@@ -180,6 +185,12 @@ void add_recomputation(const RunConfig& config, FlagList& flags) {
     flags.value("--recompute-modules", modules);
   }
   flags.value_unless("--cpu-offloading-num-layers", config.offload.num_layers, std::int64_t{0});
+  if (config.offload.modules.any()) {
+    flags.flag("--fine-grained-activation-offloading");
+    std::string modules = to_string(config.offload.modules);
+    std::replace(modules.begin(), modules.end(), ',', ' ');
+    flags.value("--offload-modules", modules);
+  }
   if (config.machine.cuda_graph_impl != CudaGraphImpl::none) {
     flags.value("--cuda-graph-impl", cuda_graph_impl_name(config.machine.cuda_graph_impl));
     std::string modules = config.machine.cuda_graph_modules;

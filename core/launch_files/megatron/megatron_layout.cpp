@@ -189,10 +189,15 @@ void set_stages(LaunchArguments& arguments, std::int64_t ranks) {
                                       : "embedding+loss",
                          from);
   }
-  if (!known) arguments.refuse(from, "--num-layers with it, or --pipeline-model-parallel-layout");
   std::vector<std::int64_t> stages;
   const std::int64_t front = arguments.integer(first, -1);
   const std::int64_t back = arguments.integer(last, -1);
+  if (!known) {
+    const auto end = [](std::int64_t count, const char* form) {
+      return count >= 0 ? fmt::format(fmt::runtime(form), count) : std::string();
+    };
+    return arguments.set("layer_distribution", end(front, "{},") + "*" + end(back, ",{}"), from);
+  }
   const std::int64_t between = ranks - (front >= 0 ? 1 : 0) - (back >= 0 ? 1 : 0);
   const std::int64_t rest = layers - std::max<std::int64_t>(front, 0) - std::max<std::int64_t>(back, 0);
   if (rest < 0 || (between > 0 ? rest % between != 0 : rest != 0))

@@ -110,6 +110,36 @@ void set_lean_states(LaunchArguments& from) {
     from.set("store_param_remainders", "true", lean);
 }
 
+/// Megatron-Core's fine-grained offload (pipeline_parallel/fine_grained_activation_offload.py@d98e8a64).
+void set_offload(LaunchArguments& from) {
+  const char* const on = "--fine-grained-activation-offloading";
+  const char* const modules = "--offload-modules";
+  struct Plain {
+    const char* flag;
+    double value;
+  };
+  const Plain plain[] = {{"--activation-offload-fraction", 1},
+                         {"--delta-offload-bytes-across-pp-ranks", 0},
+                         {"--min-offloaded-tensor-size", 1024 * 1024}};
+  const LaunchArgument* const names = from.find(modules);
+  const bool offloads = from.on(on);
+  for (const Plain& each : plain) {
+    if (!from.has(each.flag)) continue;
+    if (offloads && from.number(each.flag, each.value) != each.value)
+      from.not_modelled(each.flag, fmt::format("expected {}", each.value));
+    else
+      from.without_effect(each.flag,
+                          offloads ? "it is at the value that is predicted" : "nothing is offloaded");
+  }
+  if (!offloads) {
+    if (names != nullptr) from.without_effect(modules, "--fine-grained-activation-offloading is off");
+    return;
+  }
+  if (names == nullptr || names->values.empty() || names->values.front() == "None")
+    from.refuse_with(on, "no modules", "--offload-modules with it");
+  from.set("offload_modules", fmt::format("{}", fmt::join(names->values, ",")), modules);
+}
+
 void set_recomputation(LaunchArguments& from, bool partial) {
   const std::string granularity = from.text("--recompute-granularity", "None");
   const bool selective = from.on("--recompute-activations") || granularity == "selective";
@@ -187,15 +217,29 @@ void set_context(LaunchArguments& from) {
              "--hierarchical-context-parallel-sizes");
 }
 
-void set_experts(LaunchArguments& from, bool partial) {
+/// Megatron-Bridge takes alltoall for flex whose backend is null (validate_flex_dispatcher_backend in
+/// training/flex_dispatcher_backend.py@067f987); the default is deepep.
+bool lacks_backend(LaunchArguments& from, const MegatronDialect& dialect) {
+  const char* const flag = "--moe-flex-dispatcher-backend";
+  const LaunchArgument* const backend = from.find(flag);
+  if (backend == nullptr) return false;
+  const bool none = backend->values.empty() || backend->values.front() == "None";
+  if (!none || !dialect.provider)
+    from.without_effect(flag, "it chooses kernels, which the software's description sets");
+  return none && dialect.provider;
+}
+
+void set_experts(LaunchArguments& from, const MegatronDialect& dialect) {
+  const bool partial = dialect.partial;
   const bool given = from.has("--num-experts") && from.text("--num-experts", "") != "None";
   if (!given && !partial) return;
   const std::string dispatcher = from.text("--moe-token-dispatcher-type", "allgather");
   if (from.on("--moe-enable-deepep")) {
     from.set("moe_token_dispatcher_type", "flex", "--moe-enable-deepep");
   } else if (given || from.has("--moe-token-dispatcher-type")) {
-    from.set("moe_token_dispatcher_type", dispatcher == "alltoall_seq" ? "alltoall" : dispatcher,
-             "--moe-token-dispatcher-type");
+    const bool bare = lacks_backend(from, dialect);
+    const bool plain = dispatcher == "alltoall_seq" || (dispatcher == "flex" && bare);
+    from.set("moe_token_dispatcher_type", plain ? "alltoall" : dispatcher, "--moe-token-dispatcher-type");
   }
   const char* const balancing = "--moe-router-load-balancing-type";
   const std::string type = from.has(balancing) ? from.text(balancing, "") : "aux_loss";
@@ -335,8 +379,9 @@ LaunchFile megatron_launch(const std::vector<LaunchArgument>& arguments, const L
   from.attempt([&] { set_lean_states(from); });
   from.attempt([&] { set_megatron_layout(from); });
   from.attempt([&] { set_context(from); });
-  from.attempt([&] { set_experts(from, dialect.partial); });
+  from.attempt([&] { set_experts(from, dialect); });
   from.attempt([&] { set_recomputation(from, dialect.partial); });
+  from.attempt([&] { set_offload(from); });
   from.attempt([&] { set_kernels(from); });
   if (!dialect.partial)
     for (const auto& [key, value] : kMegatronDefaults) from.set_default(key, value);

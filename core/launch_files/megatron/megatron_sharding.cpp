@@ -10,6 +10,24 @@
 
 namespace plumbline {
 
+namespace {
+
+constexpr const char* kStrategy = "--data-parallel-sharding-strategy";
+constexpr const char* kDoubleBuffer = "--fsdp-double-buffer";
+
+/// Megatron-FSDP's no_shard, optim and optim_grads: data parallelism, the distributed optimizer and ZeRO 2
+/// (NVIDIA/Megatron-LM@d98e8a64 megatron/core/distributed/fsdp/src/megatron_fsdp/
+/// param_and_grad_buffer.py, is_model_weight_buffer_distributed, is_main_weight_buffer_distributed and
+/// is_grad_buffer_distributed).
+void set_partly_sharded(LaunchArguments& from, int zero, const MegatronDialect& dialect, bool gathers) {
+  from.set("zero_stage", fmt::format("{}", zero), kStrategy);
+  from.set("software", zero == 2 ? "megatron-bridge-fsdp" : dialect.software, kStrategy);
+  if (from.on(kDoubleBuffer)) from.not_modelled(kDoubleBuffer, "expected optim_grads_params with it");
+  if (zero > 0) from.set("overlap_param_gather", gathers ? "true" : "false", "--overlap-param-gather");
+}
+
+}  // namespace
+
 void check_megatron_fsdp(LaunchArguments& from, bool bf16, bool fp16) {
   const bool on = from.on("--use-custom-fsdp") || from.on("--use-megatron-fsdp");
   struct Default {
@@ -26,14 +44,11 @@ void check_megatron_fsdp(LaunchArguments& from, bool bf16, bool fp16) {
       {"--megatron-fsdp-grad-comm-dtype", of_model, "gradients reduced in another type than the parameters"},
       {"--megatron-fsdp-main-params-dtype", " fp32 torch.float32 ",
        "main parameters in another type than fp32"},
-      {"--fsdp-double-buffer", "", "its buffers are two layers' parameters and gradients, which are counted",
-       "predicted with two layers' parameters and gradients while layers run; peaks elsewhere, as at the "
-       "loss, "
-       "can be so much higher"},
       {"--megatron-fsdp-max-pool-double-buffer", "", "persistent double buffers of Megatron-FSDP"},
-      {"--use-nccl-ub", "", "its buffers are those of --fsdp-double-buffer",
+      {"--use-nccl-ub", "", "its buffers are those of fsdp_double_buffer, which is set",
        "predicted as without; registered buffers take collectives fewer multiprocessors"},
   };
+  if (!on && from.has(kDoubleBuffer)) from.without_effect(kDoubleBuffer, "Megatron-FSDP is off");
   for (const Default& each : defaults) {
     if (!from.has(each.flag)) continue;
     const bool predicted = each.values.empty() ? !from.on(each.flag)
@@ -59,7 +74,7 @@ void set_megatron_sharding(LaunchArguments& from, const MegatronDialect& dialect
   for (const char* flag : {"--use-megatron-fsdp", "--use-custom-fsdp", "--use-torch-fsdp2"}) {
     if (!from.on(flag)) continue;
     software = "megatron-bridge-fsdp";
-    const char* const strategy = "--data-parallel-sharding-strategy";
+    const char* const strategy = kStrategy;
     constexpr std::string_view kStrategies[] = {"no_shard", "optim", "optim_grads", "optim_grads_params"};
     const std::string name = flag == std::string_view("--use-torch-fsdp2")
                                  ? "optim_grads_params"
@@ -68,9 +83,11 @@ void set_megatron_sharding(LaunchArguments& from, const MegatronDialect& dialect
     if (found == std::end(kStrategies))
       from.refuse(strategy, fmt::format("one of {}", fmt::join(kStrategies, ", ")));
     if (name != "optim_grads_params")
-      from.not_modelled(strategy, fmt::format("{}; expected optim_grads_params", name));
+      return set_partly_sharded(from, name == "optim_grads" ? 2 : name == "optim" ? 1 : 0, dialect, gathers);
     from.set("zero_stage", "3", from.has(strategy) ? strategy : flag);
     from.set("software", software, flag);
+    if (from.on(kDoubleBuffer) || from.on("--use-nccl-ub"))
+      from.set("fsdp_double_buffer", "true", from.on(kDoubleBuffer) ? kDoubleBuffer : "--use-nccl-ub");
     // FSDP2 gathers ahead by itself.
     const bool own = flag != std::string_view("--use-torch-fsdp2");
     if (own || gathers) from.set("overlap_param_gather", gathers ? "true" : "false", gather);

@@ -275,6 +275,8 @@ class MegatronKeys {
     if (section_ == "mixed_precision" && (leaf == "fp8" || leaf == "fp4") &&
         (value == "None" || value == "null"))
       return flag("--" + leaf + "-format", {"None"}, key.place);  // over the model's
+    if (leaf == "moe_flex_dispatcher_backend" && !is_given(key))
+      return flag("--moe-flex-dispatcher-backend", {"None"}, key.place);  // over the default
     if (leaf == "gated_linear_unit" || leaf == "activation_func") {
       const bool gated = value == "true" || value == "True" || value == "swiglu";
       const bool squared = value.find("squared_relu") != std::string::npos;

@@ -43,6 +43,7 @@ void check_deepspeed(const RunConfig& config) {
   if (config.optimizer.lean())
     refuse_deepspeed("exp_avg_dtype", "lean states", "fp32, and no store_param_remainders");
   if (config.offload.on()) refuse_deepspeed("cpu_offloading_num_layers", "layers", "0");
+  if (const char* const key = megatron_switch(config)) refuse_deepspeed(key, "it on", "it off");
   if (config.model.prediction_modules > 0) refuse_deepspeed("mtp_num_layers", "modules", "0");
 }
 

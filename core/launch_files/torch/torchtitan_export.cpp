@@ -68,6 +68,7 @@ void check_titan(const RunConfig& config) {
   if (config.optimizer.lean())
     refuse_titan("exp_avg_dtype", "lean states", "fp32, and no store_param_remainders");
   if (config.offload.on()) refuse_titan("cpu_offloading_num_layers", "layers", "0");
+  if (const char* const key = megatron_switch(config)) refuse_titan(key, "it on", "it off");
   if (config.model.prediction_modules > 0) refuse_titan("mtp_num_layers", "modules", "0");
   if (config.mixture.aux_loss_coeff != 0 || config.mixture.capacity_factor != 0)
     refuse_titan("moe_aux_loss_coeff", "a loss or a capacity", "0, and no moe_expert_capacity_factor");

@@ -165,5 +165,146 @@ TEST(MegatronSwitches, ModulesStayIn16Bits) {
   EXPECT_LT(in_fp8(), before);
 }
 
+/// The last stage keeps a 16-bit gradient of the logits and the output layer's input of every micro-batch
+/// whose weight gradient waits, and makes them while the other stages do their last backwards.
+TEST(MegatronSwitches, DeferredOutputGradientsWaitForThePipelinesEnd) {
+  RunConfig config = llama("megatron-core", 2, 4);
+  config.parallel.sequence_parallel = true;
+  config.parallel.pp.layer_distribution = "9,9,9,5";  // the output layer's stage is the slowest
+  const Prediction plain = predicted(config);
+  const auto peak_of_last = [](const Prediction& of) { return of.memory.ranks.back().peak.total().value; };
+  config.parallel.pp.defer_embedding_wgrad_compute = true;
+  ASSERT_EQ(why_invalid(config), std::nullopt);
+  const Prediction all = predicted(config);
+  EXPECT_LT(all.time.step.value, plain.time.step.value);
+  const StageShape last = stage_shapes(config, 4).back();
+  const std::int64_t each = 2 * last.stream.tokens * last.ends.vocab + 2 * last.stream.rows * 4096;
+  // Micro-batches before the last one, whose own gradient is there when the loss's is.
+  const std::int64_t before = config.microbatches() - 1;
+  EXPECT_NEAR(static_cast<double>(peak_of_last(all) - peak_of_last(plain)),
+              static_cast<double>(before * each), static_cast<double>(each));
+  config.parallel.pp.wgrad_deferral_limit = 2;
+  const Prediction some = predicted(config);
+  EXPECT_EQ(peak_of_last(some) - peak_of_last(plain), 2 * each);
+  EXPECT_LT(all.time.step.value, some.time.step.value);
+  EXPECT_LT(some.time.step.value, plain.time.step.value);
+  // As many operations in two parts.
+  const auto work = [&](ActionType type) { return flops_of(calls_of(framework_work(last, type))).value; };
+  EXPECT_NEAR(
+      (work(ActionType::backward_input) + work(ActionType::backward_weight)) / work(ActionType::backward), 1,
+      1e-12);
+  EXPECT_NEAR(work(ActionType::backward_weight), 2.0 * 4096 * last.stream.tokens * last.ends.vocab, 1);
+  config.machine.software = "torchtitan";
+  config.parallel.pp.layer_distribution = "even";
+  expect_refused(config, "defer_embedding_wgrad_compute: found true with torchtitan");
+}
+
+/// The first chunk's gather starts before the others' update: the step is shorter, by that update at most.
+TEST(MegatronSwitches, TheFirstChunksGatherHidesBehindTheOthersUpdate) {
+  RunConfig config = llama("megatron-core", 1, 4);
+  config.parallel.world_size = 64;
+  config.parallel.dp.zero_stage = 1;
+  config.parallel.dp.overlap_param_gather = true;
+  config.batch = {.seq_length = 4096, .micro_batch_size = 1, .global_batch_size = 256};
+  config.parallel.pp.schedule = "interleaved";
+  config.parallel.pp.virtual_chunks = 4;
+  const double step = predicted(config).time.step.value;
+  const MemoryPrediction memory = predicted(config).memory;
+  config.parallel.dp.gather_with_update = true;
+  ASSERT_EQ(why_invalid(config), std::nullopt);
+  const Prediction early = predicted(config);
+  EXPECT_LT(early.time.step.value, step);
+  EXPECT_GT(early.time.step.value, step - early.time.optimizer.value);
+  EXPECT_EQ(early.memory.peak.value, memory.peak.value);
+  config.parallel.pp.virtual_chunks = 2;  // less is updated behind the gather
+  RunConfig plain = config;
+  plain.parallel.dp.gather_with_update = false;
+  EXPECT_LE(predicted(config).time.step.value, predicted(plain).time.step.value);
+  config.machine.software = "torchtitan";
+  expect_refused(config, "overlap_param_gather_with_optimizer_step: found true with torchtitan");
+}
+
+/// Tensors of all layers of a stage but its last are on the host from the forward to the backward.
+TEST(MegatronSwitches, InputsOfNamedModulesAreOnTheHost) {
+  RunConfig config = llama("megatron-core", 1, 1);
+  config.parallel.world_size = 1;
+  config.batch = {.seq_length = 8192, .micro_batch_size = 1, .global_batch_size = 4};
+  config.machine.hardware = "gb200-nvl72";
+  const Prediction plain = predicted(config);
+  const std::int64_t rows = 8192;
+  struct Case {
+    OffloadModules modules;
+    std::int64_t each;  // bytes of a layer in bf16: 32 heads and 8 pairs of keys and values of 128
+  };
+  for (const Case& c : {Case{{.attn_norm = true}, 2 * rows * 4096},
+                        {{.mlp_norm = true}, 2 * rows * 4096},
+                        {{.qkv_linear = true}, 2 * rows * 4096},
+                        {{.core_attn = true}, 2 * rows * (4096 + 2 * 1024)},
+                        {{.core_attn = true, .attn_proj = true}, 2 * rows * (2 * 4096 + 2 * 1024)}}) {
+    config.offload.modules = c.modules;
+    ASSERT_EQ(why_invalid(config), std::nullopt);
+    const Prediction offloaded = predicted(config);
+    EXPECT_EQ(plain.memory.peak.value - offloaded.memory.peak.value, 31 * c.each);
+    EXPECT_EQ(offloaded.memory.ranks.front().host.value, 31 * c.each);
+    EXPECT_GE(offloaded.time.step.value, plain.time.step.value);
+  }
+  config.batch.seq_length = 128;  // keys and values of fewer elements than are offloaded
+  config.offload.modules = {.core_attn = true};
+  EXPECT_EQ(predicted(config).memory.ranks.front().host.value, 0);
+  RunConfig experts = deepseek();
+  const StageShape kept = shape_of(experts);
+  experts.offload.modules = {.expert_fc1 = true};
+  EXPECT_EQ(framework_offloaded_bytes(shape_of(experts)), 2 * kept.expert.rows * 7168);
+  experts.offload.modules = {.fused_group_mlp = true};
+  EXPECT_EQ(framework_offloaded_bytes(shape_of(experts)), 2 * kept.expert.rows * (7168 + 3 * 2048));
+  const auto refused = [](RunConfig run, const char* reason) {
+    EXPECT_THAT(why_invalid(run).value_or(""), testing::HasSubstr(reason));
+  };
+  experts.offload.modules.expert_fc1 = true;
+  refused(experts, "offload_modules: found expert_fc1,fused_group_mlp twice of experts");
+  config.offload.modules = {.attn_proj = true};
+  refused(config, "offload_modules: found attn_proj without core_attn");
+  config.offload.modules = {.moe_act = true};
+  refused(config, "offload_modules: found moe_act with a model that has no experts");
+  config.offload.modules = {.core_attn = true};
+  config.machine.software = "torchtitan";
+  expect_refused(config, "offload_modules: found core_attn with torchtitan");
+}
+
+/// Buffers of two layers are there at the loss as well; a step takes as long.
+TEST(MegatronSwitches, DoubleBuffersOfFsdpAreHeldAtAllTimes) {
+  RunConfig config = llama("megatron-bridge-fsdp", 1, 1);
+  config.parallel.dp.zero_stage = 3;
+  const Prediction plain = predicted(config);
+  const MemoryBreakdown held = held_bytes(config);
+  config.parallel.dp.fsdp_double_buffer = true;
+  ASSERT_EQ(why_invalid(config), std::nullopt);
+  // Weights and gradients of 16 bits of two layers, norms aside.
+  const std::int64_t layer = 4096 * (2 * 4096 + 2 * 1024 + 3 * 14336);
+  const std::int64_t buffers = held_bytes(config)[Category::communication].value;
+  EXPECT_NEAR(static_cast<double>(buffers) / static_cast<double>(2 * (2 + 2) * layer), 1, 0.001);
+  EXPECT_EQ(held_bytes(config).total().value - held.total().value, buffers);
+  const Prediction buffered = predicted(config);
+  EXPECT_GE(buffered.memory.peak.value, plain.memory.peak.value);
+  EXPECT_LE(buffered.memory.peak.value, plain.memory.peak.value + buffers);
+  EXPECT_EQ(buffered.time.step.value, plain.time.step.value);
+  config.machine.software = "megatron-bridge";
+  config.parallel.dp.zero_stage = 1;
+  expect_refused(config, "fsdp_double_buffer: found true with megatron-bridge, which has none");
+}
+
+/// With optim_grads weights stay whole, with optim_grads_params they do not.
+TEST(MegatronSwitches, FsdpMayKeepWeightsWhole) {
+  RunConfig config = llama("megatron-bridge-fsdp", 1, 1);
+  config.parallel.dp.zero_stage = 3;
+  const MemoryBreakdown sharded = held_bytes(config);
+  config.parallel.dp.zero_stage = 2;
+  const MemoryBreakdown whole = held_bytes(config);
+  EXPECT_EQ(whole[Category::gradients].value, sharded[Category::gradients].value);
+  EXPECT_EQ(whole[Category::optimizer].value, sharded[Category::optimizer].value);
+  EXPECT_EQ(whole[Category::parameters].value, 16 * sharded[Category::parameters].value);
+  EXPECT_GT(predicted(config).memory.peak.value, 0);
+}
+
 }  // namespace
 }  // namespace plumbline::megatron_switches_test

@@ -58,9 +58,13 @@ void draw_layout(Draw& draw, bool experts) {
   if (draw.set("pipeline_model_parallel_size", {"1", "2", "4"}) != "1") {
     if (draw.set("pipeline_schedule", {"1f1b", "interleaved"}) == "interleaved")
       draw.set("virtual_pipeline_chunks", {"2", "3", "4"});
-    draw.sometimes("layer_distribution", {"embedding+loss", "embedding", "loss", "balanced"});
+    draw.sometimes("layer_distribution", {"embedding+loss", "embedding", "loss", "balanced", "6,*", "6,*,2"});
     draw.sometimes("overlap_p2p_comm", {"true", "false"});
-    draw.sometimes("defer_embedding_wgrad_compute", {"true"});
+    if (draw.one_in(3)) {
+      draw.set("defer_embedding_wgrad_compute", {"true"});
+      draw.sometimes("wgrad_deferral_limit", {"2"});
+    }
+    draw.sometimes("overlap_param_gather_with_optimizer_step", {"true"});
   }
   if (draw.one_in(4)) {
     draw.set("context_parallel_size", {"2", "4"});
@@ -69,6 +73,7 @@ void draw_layout(Draw& draw, bool experts) {
   }
   const std::string zero = draw.set("zero_stage", {"0", "1", "1", "3"});
   draw.set("software", {zero == "3" ? "megatron-bridge-fsdp" : "megatron-bridge"});
+  if (zero == "3") draw.sometimes("fsdp_double_buffer", {"true"});
   draw.sometimes("num_distributed_optimizer_instances", {"2"});
   draw.sometimes("overlap_grad_reduce", {"true", "false"});
   draw.sometimes("overlap_param_gather", {"true", "false"});
@@ -146,7 +151,12 @@ void draw_memory(Draw& draw, bool experts) {
       draw.sometimes("recompute_modules", {"core_attn,layernorm", "mlp"});
     }
   }
-  draw.sometimes("cpu_offloading_num_layers", {"1", "2"});
+  if (draw.one_in(3)) {
+    draw.set("cpu_offloading_num_layers", {"1", "2"});
+  } else if (again != "full") {
+    draw.sometimes("offload_modules",
+                   {"core_attn,attn_proj", "mlp_norm", experts ? "expert_fc1" : "qkv_linear"});
+  }
   if (draw.one_in(3)) {
     draw.set("cuda_graph_impl", {"local", "transformer_engine", "full_iteration"});
     draw.sometimes("cuda_graph_modules", {"attn", "attn,moe_router"});

@@ -36,6 +36,7 @@ const std::set<std::string, std::less<>> kShowsSomewhere = {"cuda_graph_impl",
                                                             "layer_distribution",
                                                             "overlap_moe_expert_parallel_comm",
                                                             "moe_token_dispatcher_type",
+                                                            "offload_modules",
                                                             "make_vocab_size_divisible_by",
                                                             "expert_tensor_parallel_size"};
 

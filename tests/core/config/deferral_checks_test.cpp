@@ -21,7 +21,13 @@ TEST(DeferralChecks, WhatDoesNotGoWithItIsRefusedInOneLine) {
           {"vocab_parallel=vocab-2", "defer_embedding_wgrad_compute: found true with vocab_parallel"},
           {"teacher=llama-3-8b", "defer_embedding_wgrad_compute: found true with a teacher"},
           {"mtp_num_layers=1", ""},
-          {"software=megatron-core", "defer_embedding_wgrad_compute: found true with software megatron-core"},
+          {"wgrad_deferral_limit=2",
+           "wgrad_deferral_limit: found 2 with software plumbline, which defers all"},
+          {"software=megatron-core wgrad_deferral_limit=2", ""},
+          {"software=megatron-core mtp_num_layers=1",
+           "defer_embedding_wgrad_compute: found true with mtp_num_layers 1"},
+          {"software=megatron-core defer_embedding_wgrad_compute=false wgrad_deferral_limit=2",
+           "wgrad_deferral_limit: found 2 with defer_embedding_wgrad_compute true, expected"},
       },
       "model=llama-3-8b pp=4 world_size=4 gbs=8 defer_embedding_wgrad_compute=true");
 }

@@ -168,20 +168,42 @@ TEST(MegatronLaunch, LayersBecomeAFamily) {
             128256);
 }
 
-TEST(MegatronLaunch, WhatIsLeftOutOfDoubleBuffersIsANote) {
+TEST(MegatronLaunch, ShardingStrategiesOfFsdp) {
+  const struct {
+    const char* strategy;
+    const char* zero;
+    bool fsdp;
+  } cases[] = {{"no_shard", "0", false},
+               {"optim", "1", false},
+               {"optim_grads", "2", true},
+               {"optim_grads_params", "3", true}};
+  for (const auto& each : cases) {
+    const auto launch = read_launch_file(
+        kLlama + std::string("--use-megatron-fsdp --data-parallel-sharding-strategy ") + each.strategy,
+        "--megatron-args");
+    ASSERT_TRUE(launch);
+    std::map<std::string, std::string> read;
+    for (const LaunchSetting& setting : launch->settings) read[setting.key] = setting.value;
+    EXPECT_EQ(read["zero_stage"], each.zero);
+    EXPECT_EQ(read["software"] == "megatron-bridge-fsdp", each.fsdp) << each.strategy;
+  }
+}
+
+TEST(MegatronLaunch, DoubleBuffersAreRead) {
   const std::string flags = "--fsdp-double-buffer --use-nccl-ub ";
   for (const bool on : {true, false}) {
     const auto launch =
         read_launch_file(kLlama + flags + (on ? "--use-megatron-fsdp" : ""), "--megatron-args");
     ASSERT_TRUE(launch);
     EXPECT_TRUE(launch->refused.empty());
-    for (const char* words :
-         {"--fsdp-double-buffer: predicted with two layers'", "--use-nccl-ub: predicted as"})
-      EXPECT_EQ(
-          std::ranges::any_of(launch->notes,
-                              [&](const std::string& note) { return note.find(words) != std::string::npos; }),
-          on)
-          << words;
+    EXPECT_EQ(std::ranges::any_of(launch->notes,
+                                  [](const std::string& note) {
+                                    return note.find("--use-nccl-ub: predicted as") != std::string::npos;
+                                  }),
+              on);
+    EXPECT_EQ(std::ranges::any_of(launch->settings,
+                                  [](const LaunchSetting& each) { return each.key == "fsdp_double_buffer"; }),
+              on);
   }
 }
 

@@ -106,5 +106,28 @@ TEST(OverlappedPairs, AreTheSameStepWithThePredictedMemory) {
   EXPECT_GT(compared, 1);
 }
 
+/// Weight gradients behind their pairs (delay_wgrad_compute) make the step without pairs.
+TEST(OverlappedPairs, DelayedWeightGradientsMakeThePlainStep) {
+  int compared = 0;
+  for (const PairCase& c : kPairCases) {
+    RunConfig config = config_of(c);
+    if (config.parallel.world_size != world_ranks()) continue;
+    config.parallel.ep.overlap_comm = config.parallel.ep.delay_wgrad_compute = true;
+    if (why_invalid(config)) continue;
+    SCOPED_TRACE(fmt::format("tp{} pp{} dp{} ep{} {} zero{}", c.layout.tensor, c.layout.pipeline,
+                             c.layout.data, c.expert, c.schedule, c.zero));
+    MpiCommunicator communicator(config.layout());
+    const StepResult delayed = one_step(config, schedule_for(config), communicator);
+    expect_routed_memory(config, delayed);
+    config.parallel.ep.overlap_comm = config.parallel.ep.delay_wgrad_compute = false;
+    const StepResult plain = one_step(config, schedule_for(config), communicator);
+    EXPECT_NEAR(delayed.loss / plain.loss, 1, 1e-5);
+    EXPECT_NEAR(delayed.gradient_norm / plain.gradient_norm, 1, 1e-5);
+    expect_gradients(plain.gradients, delayed.gradients, 1e-5);
+    ++compared;
+  }
+  EXPECT_GT(compared, 1);
+}
+
 }  // namespace
 }  // namespace plumbline::training::pairs_step_test
