@@ -80,6 +80,9 @@ struct DeviceOverhead {
   Bytes nccl_group;    // each communicator of a group
   Bytes nccl_channel;  // each communicator between two ranks, one direction
   bool measured = false;
+  /// Rings and trees of a communicator are connected when it is made, as by backend cuda, not at their first
+  /// use, NCCL's default (NCCL_RUNTIME_CONNECT). The sizes above are of this.
+  bool connects_all = true;
   bool known() const { return device.value > 0; }
   friend bool operator==(const DeviceOverhead&, const DeviceOverhead&) = default;
 };

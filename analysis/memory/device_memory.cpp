@@ -73,9 +73,16 @@ Bytes group_communicator(const DeviceOverhead& overhead, int local, bool inside)
   constexpr int kOfHead = 32;
   constexpr int kMostHeads = 8;
   const int heads = local > 2 ? std::min(local, kMostHeads) : 0;
-  const int mebibytes = kAlgorithms * (inside ? kRing : 2 * kConnection * std::min(4 * local, 16)) +
+  const int connected = overhead.connects_all ? kAlgorithms : 1;
+  const int mebibytes = connected * (inside ? kRing : 2 * kConnection * std::min(4 * local, 16)) +
                         (inside ? kOfHead * heads : 0);
   return {overhead.nccl_group.value * mebibytes / (kAlgorithms * kRing + kOfHead * kMostHeads)};
+}
+
+Bytes message_communicator(const DeviceOverhead& overhead) {
+  constexpr int kOurs = 2 * 2 * 12 + 7;  // rings and trees of two channels, and the message's buffers
+  constexpr int kBlocks = 8 * 12;
+  return overhead.connects_all ? overhead.nccl_channel : overhead.nccl_channel * kBlocks / kOurs;
 }
 
 int members_on_node(const Layout& layout, Group group, int rank, int gpus_per_node) {
@@ -108,7 +115,7 @@ RankDeviceMemory process_memory(const Layout& layout, const std::vector<int>& en
   const auto pipeline = static_cast<std::size_t>(layout.coordinates(rank).pipeline);
   process.channels = ends.at(pipeline) + ring_channels;
   if (process.groups + process.channels > 0) {
-    process.nccl = overhead.nccl_first + groups.bytes + overhead.nccl_channel * process.channels;
+    process.nccl = overhead.nccl_first + groups.bytes + message_communicator(overhead) * process.channels;
   }
   return process;
 }

@@ -17,7 +17,8 @@ struct RankDeviceMemory {
   Bytes context;
   Bytes libraries;
   Bytes kernels;
-  /// nccl_first + group_communicator() of every group + channels · nccl_channel; 0 for a rank on its own.
+  /// nccl_first + group_communicator() of every group + channels · message_communicator(); 0 for a rank on
+  /// its own.
   Bytes nccl;
   int groups = 0;  // communicators of groups
   /// Communicators to and from other pipeline ranks, and neighbours in a ring, one per direction.
@@ -48,12 +49,14 @@ std::vector<int> channel_ends(const Schedule& schedule);
 
 /// Memory of the communicator of a group with `local` ranks on every node; `inside`: all of them on one.
 /// `nccl_group` is that of eight ranks on a node. A connection has 12 MiB per channel: receive buffers of 0.5
-/// + 4.7 + 4 MiB in pieces of 2 MiB, and 2 MiB to send (NCCL's src/init.cc, src/transport/p2p.cc). All
-/// algorithms are connected when a communicator is made (NCCL_RUNTIME_CONNECT 0). Within a node: rings and
-/// trees of 24 channels, and NVLS's 32 MiB per rank from three ranks on (src/transport/nvls.cc). Between
-/// nodes, of either: two neighbours on at most four channels per local rank, which has one network card, and
-/// 16 in all (ncclTopoPostset in src/graph/connect.cc).
+/// + 4.7 + 4 MiB in pieces of 2 MiB, and 2 MiB to send (NCCL's src/init.cc, src/transport/p2p.cc). Within a
+/// node: rings of 24 channels, with `connects_all` trees of as many, and NVLS's 32 MiB per rank from three
+/// ranks on (src/transport/nvls.cc). Between nodes, of either: two neighbours on at most four channels per
+/// local rank, which has one network card, and 16 in all (ncclTopoPostset in src/graph/connect.cc).
 Bytes group_communicator(const DeviceOverhead& overhead, int local, bool inside);
+/// The same of messages from one rank to another: of backend cuda, or without `connects_all` eight channels
+/// of 12 MiB.
+Bytes message_communicator(const DeviceOverhead& overhead);
 
 /// Members of `group` on the node of `rank`, nodes being `gpus_per_node` neighbouring world ranks.
 int members_on_node(const Layout& layout, Group group, int rank, int gpus_per_node);

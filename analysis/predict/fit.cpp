@@ -23,6 +23,12 @@ int ring_channels(const RunConfig& config) {
   return channels;
 }
 
+DeviceOverhead overhead_of(const HardwareProfile& hardware, const Software& software) {
+  DeviceOverhead overhead = hardware.overhead;
+  overhead.connects_all = software.own_step;
+  return overhead;
+}
+
 }  // namespace
 
 Bytes bound_of_tensors(const RunConfig& config, const HardwareProfile& hardware) {
@@ -33,7 +39,7 @@ std::optional<DeviceMemoryPrediction> device_memory_of(const RunConfig& config, 
                                                        const HardwareProfile& hardware,
                                                        const MemoryPrediction& memory,
                                                        const Software& software) {
-  return predict_device_memory(config.layout(), ends, hardware.overhead, memory,
+  return predict_device_memory(config.layout(), ends, overhead_of(hardware, software), memory,
                                software.memory.allocator_share, ring_channels(config),
                                gpus_per_node(hardware));
 }
@@ -69,8 +75,9 @@ Bytes tensor_budget(const RunConfig& config, const Schedule& schedule, const Har
   if (config.machine.memory_budget.value > 0 || !hardware.overhead.known())
     return bound_of_tensors(config, hardware);
   const Layout layout = config.layout();
-  const RankDeviceMemory process = process_memory(layout, channel_ends(schedule), hardware.overhead, rank,
-                                                  ring_channels(config), gpus_per_node(hardware));
+  const RankDeviceMemory process =
+      process_memory(layout, channel_ends(schedule), overhead_of(hardware, software_of(config)), rank,
+                     ring_channels(config), gpus_per_node(hardware));
   return room_for_tensors(hardware.overhead.device, process, software_of(config).memory.allocator_share);
 }
 

@@ -22,7 +22,7 @@ SearchKeys smallest_work(const SearchFamily& family) {
   return keys;
 }
 
-/// What the ZeRO stage and the type of gradients decide, from another shape of the step.
+/// Takes from another shape of the step the topics that ZeRO stage and type of gradients decide.
 void take_sharding(const StageShape& from, StageShape& shape) {
   shape.sharding = from.sharding;
   shape.overlap = from.overlap;
@@ -30,8 +30,8 @@ void take_sharding(const StageShape& from, StageShape& shape) {
   shape.expert = from.expert;
 }
 
-/// Memory that a rank takes at least beyond what it holds, if its groups of recomputed layers have any size of
-/// `few` to `many`: the inputs that the largest ones keep, the work of the smallest.
+/// Memory that a rank takes at least beyond what it holds, with groups of `few` to `many` recomputed layers:
+/// the inputs that the largest ones keep, the work of the smallest.
 Bytes working_of(const SearchSchedules::Entry& entry, StepModel& model, int rank, int few, int many) {
   StageKinds& kinds = model.kinds;
   std::vector<StageProfiles> profiles(kinds.first_stage.size());

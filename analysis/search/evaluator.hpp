@@ -83,7 +83,7 @@ class Evaluator {
   /// Nothing when the candidate has no schedule.
   std::optional<Bounds> bounds(const SearchKeys& keys);
 
-  /// What no candidate of a family falls below.
+  /// Bounds that no candidate of a family falls below.
   struct FamilyBounds {
     std::vector<Seconds> steps;  // by variant, in the order of visit_group(): a step, without its end
     std::vector<Bytes> held;     // the same: memory of a rank for the whole run

@@ -25,8 +25,8 @@ class LowerBound {
   /// At most the makespan that simulate() finds, in seconds. `costs` has a stage for each of the schedule's.
   /// `longer`: micro-batches of a longer schedule of the kind, over those of this one.
   Seconds of(const Costs& costs, double longer = 1) const;
-  /// False for a schedule that has B for some micro-batches and I and W for others of a stage: a longer one has
-  /// them in another proportion.
+  /// False for a schedule that has B for some micro-batches of a stage and I and W for others: a longer one
+  /// has them in another proportion.
   bool scales() const;
 
  private:

@@ -101,7 +101,7 @@ class Selection {
   /// `limit`: no candidate whose tensors exceed it fits; 0: unknown.
   Selection(int best, Bytes limit) : most_(static_cast<std::size_t>(best)), limit_(limit) {}
 
-  /// Whether something with these lower bounds can still be among the best or on the front.
+  /// True if something with these lower bounds can still be among the best or on the front.
   bool open(Bytes peak, Seconds at_least, bool may_fit) const {
     const bool for_best = may_fit && (limit_.value == 0 || peak <= limit_) &&
                           (best_.size() < most_ || at_least <= best_.back().candidate.time.step);

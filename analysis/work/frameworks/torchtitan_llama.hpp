@@ -1,4 +1,4 @@
-// How torchtitan writes Llama, and for which stages.
+// Stages that are written as torchtitan writes Llama, and its rotary embedding.
 #pragma once
 
 #include "analysis/step/stage_shape.hpp"
@@ -12,9 +12,9 @@ inline bool is_torchtitan_llama(const StageShape& s) {
          !s.attention.latent() && !s.mixture() && !s.adapters.frozen();
 }
 
-/// Bytes per element of its rotary embedding, either way: complex numbers to fp32, the product, back to 16 bits
-/// (apply_rotary_emb). Compiled too, since Inductor has no code for complex numbers (pytorch/torchtitan issue
-/// 15).
+/// Bytes per element of its rotary embedding, either way: complex numbers to fp32, the product, back to 16
+/// bits (apply_rotary_emb). Compiled too, since Inductor has no code for complex numbers (pytorch/torchtitan
+/// issue 15).
 inline constexpr double kComplexRotation = 6 + 8 + 6;
 
 }  // namespace plumbline

@@ -74,7 +74,7 @@ int nccl_version_number();
 ///
 /// In a rehearsal (rehearse()) device memory goes nowhere, except for awaited collectives: results are
 /// stand-ins. A kernel that is loaded at its first launch may make the host wait for all work on the device.
-/// That work must not wait for another rank that is behind this one. NCCL loads its own kernels when a
+/// Such work must not wait for another rank that is behind this one. NCCL loads its own kernels when a
 /// communicator is made.
 ///
 /// now() is the host's clock: the device may be behind it.

@@ -249,7 +249,12 @@ TEST(DeviceMemory, OfNcclIsThatOfNcclsOwnSizes) {
   const DeviceOverhead overhead = load_hardware("h100-sxm-80gb").overhead;
   EXPECT_EQ(group_communicator(overhead, 8, true), kMiB * 832);
   EXPECT_EQ(group_communicator(overhead, 2, true), kMiB * 576);
-  EXPECT_EQ(overhead.nccl_channel, kMiB * 55);
+  EXPECT_EQ(message_communicator(overhead), kMiB * 55);
+  DeviceOverhead others = overhead;
+  others.connects_all = false;
+  EXPECT_EQ(group_communicator(others, 8, true), kMiB * 544);
+  EXPECT_EQ(group_communicator(others, 2, true), kMiB * 288);
+  EXPECT_EQ(message_communicator(others), kMiB * 96);
   Layout layout;
   layout.tensor = 2;
   layout.pipeline = 4;

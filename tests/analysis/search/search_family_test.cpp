@@ -1,5 +1,5 @@
-// Bounds of many candidates at once against each of them, and searches against predicting everything, on drawn
-// questions. PLUMBLINE_QUESTIONS draws more than the few of a quick run, PLUMBLINE_SEED others.
+// Bounds of many candidates at once against each of them, and searches against predicting everything, on
+// drawn questions. PLUMBLINE_QUESTIONS draws more than the few of a quick run, PLUMBLINE_SEED others.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

@@ -82,7 +82,7 @@ TEST_F(Cli, BadInputIsOneClearLineAndExitCodeTwo) {
       {"run run.yaml --weights weights", {"model.safetensors"}},
       {"compare nowhere", {"nowhere"}},
       {"no-such-command", {"unknown command \"no-such-command\"; `plumbline help` lists all"}},
-      {"predict run.yaml --fsdp", {"unknown option --fsdp; `plumbline help predict` lists all"}},
+      {"predict run.yaml --fsdp", {"unknown option --fsdp, did you mean --fsdp-double-buffer?"}},
       {"help foo", {"or a glossary term"}},
       {"predcit run.yaml", {"did you mean predict?"}},
       {"--quiet predcit run.yaml", {"did you mean predict?"}},
