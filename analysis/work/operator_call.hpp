@@ -47,7 +47,7 @@ struct GemmCall {
 struct AttentionCall {
   bool backward = false;
   bool dropout = false;       // of its probabilities
-  bool own_step = false;      // of plumbline's step: by cuDNN where it takes the shape, else by own kernels
+  bool own_step = false;      // parts of a sequence are attended to by plumbline's own kernels
   bool cudnn = false;         // by cuDNN's kernels
   bool scores_apart = false;  // backward: gradients of all scores go through memory (kernels/cuda/README.md)
   bool unfused = false;       // keeps its probabilities

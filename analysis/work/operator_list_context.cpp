@@ -20,7 +20,6 @@ void CallList::one_attention(bool is_backward, std::int64_t window) {
   add(is_backward ? "attention backward" : "attention forward",
       AttentionCall{.backward = is_backward,
                     .dropout = a.dropout,
-                    .own_step = s_.software == nullptr || s_.software->own_step,
                     .scores_apart = is_backward && s_.numerics.cuda && s_.numerics.deterministic &&
                                     s_.numerics.type != DType::fp32,
                     .unfused = a.unfused && s_.cp.ranks == 1,

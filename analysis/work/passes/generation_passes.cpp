@@ -17,7 +17,7 @@ void attend_cache(const StageShape& s, CallList& list, std::int64_t past, bool b
       auto& attention = call.get<AttentionCall>();
       attention.past = past;
       attention.cached = past > 0;
-      attention.own_step = attention.own_step && !batched;
+      attention.own_step = !batched && (s.software == nullptr || s.software->own_step);
     }
     if (call.as<AttentionCall>() != nullptr && !batched) {
       for (const std::int64_t width : {s.attention.k, s.attention.values()}) {
