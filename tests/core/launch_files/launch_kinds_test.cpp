@@ -243,19 +243,23 @@ TEST(LaunchKinds, ExpertsOfLayersAreAnExpression) {
       "--moe-ffn-hidden-size 32 ";
   const std::string llama4 =
       "--moe-router-score-function sigmoid --moe-shared-expert-intermediate-size 32 --moe-router-topk 1 ";
-  const std::pair<std::string, const char*> cases[] = {
+  struct Case {
+    std::string flags;
+    const char* key;
+  };
+  const Case cases[] = {
       {"--qk-layernorm --moe-layer-freq [0,1]*4", "\"mlp_only_layers\":[0,2,4,6]"},
       {"--qk-layernorm --moe-layer-freq \"([0,1]*4)\"", "\"mlp_only_layers\":[0,2,4,6]"},
       {"--qk-layernorm --moe-layer-freq 2", "\"mlp_only_layers\":[1,3,5,7]"},
       {llama4 + "--moe-layer-freq [0,1]*4", "\"moe_layers\":[1,3,5,7]"},
   };
-  for (const auto& [flags, key] : cases) {
-    SCOPED_TRACE(flags);
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.flags);
     EXPECT_EQ(test::refusal_of([&] {
-                const LaunchFile file = read("a.sh", shape + flags);
+                const LaunchFile file = read("a.sh", shape + c.flags);
                 for (const LaunchSetting& each : file.settings) {
                   if (each.key != "model") continue;
-                  EXPECT_THAT(each.value, HasSubstr(key));
+                  EXPECT_THAT(each.value, HasSubstr(c.key));
                   parse_model_config(each.value, "model");
                 }
               }),
