@@ -308,7 +308,7 @@ std::int64_t framework_offloaded_bytes(const StageShape& s) {
       s.recomputation.granularity == Recompute::selective ? s.recomputation.modules : RecomputeModules();
   std::int64_t bytes = 0;
   const auto add = [&](bool named, std::int64_t elements, std::int64_t of_them) {
-    constexpr std::int64_t kLeastElements = 1024 * 1024;
+    constexpr std::int64_t kLeastElements = std::int64_t{1} << 20U;
     if (named && elements >= kLeastElements) bytes += of_them;
   };
   const std::int64_t stream = s.stream.rows * s.stream.hidden;

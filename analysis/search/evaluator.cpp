@@ -55,6 +55,7 @@ Bytes working_of(const SearchSchedules::Entry& entry, StepModel& model, int rank
     known.add(type, item.with_extra, profile);
   }
   std::vector<StageProfiles*> all;
+  all.reserve(profiles.size());
   for (StageProfiles& each : profiles) all.push_back(&each);
   for (const std::size_t stage : kinds.stages_held[static_cast<std::size_t>(rank)])
     kinds.shapes[stage].recomputation.layers = few;

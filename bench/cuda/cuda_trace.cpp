@@ -121,6 +121,7 @@ std::string CudaTrace::write(const Schedule& schedule, const std::string& path, 
   if (!failure.empty()) return fmt::format("--trace: {}: {}", path, failure);
   try {
     std::vector<RankActivities> ranks;
+    ranks.reserve(all.size());
     for (const auto& each : all) ranks.push_back(rank_activities(each));
     write_whole_file(path, to_trace_events(merge(std::move(ranks), schedule)) + '\n');
   } catch (const std::exception& error) {

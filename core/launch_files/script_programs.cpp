@@ -103,7 +103,7 @@ std::string gpus_of(const Command& command) {
   const Arguments flags = keys_of(command, command.launcher);
   const auto number = [&](std::initializer_list<const char*> names) -> std::string {
     for (const char* const name : names)
-      if (const std::string value = value_of(flags, name); !value.empty()) return value;
+      if (std::string value = value_of(flags, name); !value.empty()) return value;
     return "";
   };
   const auto whole = [](const std::string& text) {
@@ -111,7 +111,7 @@ std::string gpus_of(const Command& command) {
                ? std::stol(text)
                : 0;
   };
-  if (const std::string all = number({"num_processes"}); whole(all) > 0) return all;
+  if (std::string all = number({"num_processes"}); whole(all) > 0) return all;
   const std::string nodes = number({"nnodes", "num_nodes"});
   const long each = whole(number({"nproc_per_node", "num_gpus"}));
   const long hosts = nodes.empty() ? 1 : whole(nodes);

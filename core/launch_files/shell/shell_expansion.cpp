@@ -541,11 +541,10 @@ class WordExpander {
     const bool joined = !mode_.split || (in_quotes && items == Items::joined);
     if (joined && all.size() > 1 && in_quotes && items == Items::joined && ifs_changes())
       return unknown(whole, UnknownCause::outside, "which IFS joins", false);
-    const std::vector<ShellWord> copy = all;
-    for (std::size_t i = 0; i < copy.size(); ++i) {
+    for (std::size_t i = 0; i < all.size(); ++i) {
       if (i > 0 && joined) quoted(" ");
       if (i > 0 && !joined) end_word();
-      item(copy[i], in_quotes);
+      item(all[i], in_quotes);
     }
   }
 
