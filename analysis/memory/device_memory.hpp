@@ -54,8 +54,8 @@ std::vector<int> channel_ends(const Schedule& schedule);
 /// ranks on (src/transport/nvls.cc). Between nodes, of either: two neighbours on at most four channels per
 /// local rank, which has one network card, and 16 in all (ncclTopoPostset in src/graph/connect.cc).
 Bytes group_communicator(const DeviceOverhead& overhead, int local, bool inside);
-/// The same of messages from one rank to another: of backend cuda, or without `connects_all` eight channels
-/// of 12 MiB.
+/// Memory of the communicator for messages from one rank to another: of backend cuda, or without
+/// `connects_all` eight channels of 12 MiB.
 Bytes message_communicator(const DeviceOverhead& overhead);
 
 /// Members of `group` on the node of `rank`, nodes being `gpus_per_node` neighbouring world ranks.

@@ -62,8 +62,8 @@ class RoutedMemory {
 /// memory_plan(step, false); `profiles`: known profiles by kind of stage.
 MemoryPrediction predict_memory(const StepModel& model, const RepeatedSchedule& step, const MemoryPlan& plan,
                                 const std::vector<StageProfiles*>& profiles);
-/// The same for one pipeline rank, as if no receive were posted ahead, which never takes more. Only profiles
-/// of its stages are read.
+/// Peak memory of one pipeline rank, as if no receive were posted ahead, which never takes more. Only
+/// profiles of its stages are read.
 RankMemory predict_rank_memory(const StepModel& model, const RepeatedSchedule& step, const MemoryPlan& plan,
                                const std::vector<StageProfiles*>& profiles, int rank);
 

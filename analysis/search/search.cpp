@@ -195,7 +195,7 @@ class Search {
     if (!stopped_ && request_.stopped && request_.stopped()) stopped_ = true;
   }
 
-  /// By region, in the order of the search.
+  /// Families of every region, in the order of the search.
   std::vector<Explored> explore(const std::function<void(int, int)>& progress) {
     const std::vector<SearchRegion> regions = search_regions(request_.config, request_.limits);
     if (regions.empty()) refuse_sizes(request_.config);
@@ -269,7 +269,7 @@ class Search {
         });
   }
 
-  /// The same for one candidate; true if it was predicted.
+  /// Predicts a candidate, unless it cannot matter; true if it did.
   bool predict(const Point& point) {
     if (!selection_.open(point.peak, point.at_least, true)) return false;
     Evaluator& evaluator = evaluator_for(point.region);

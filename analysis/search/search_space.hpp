@@ -60,7 +60,7 @@ void visit_group(const SearchFamily& family, int group, const Visit& visit) {
   }
 }
 
-/// The same for every candidate of a family, with the size of the groups and then the variant ascending.
+/// Calls `visit(keys)` for every candidate of a family, smaller groups first.
 template <class Visit>
 void for_each_candidate(const SearchFamily& family, const Visit& visit) {
   for (int group = 1; group <= family.groups; ++group) visit_group(family, group, visit);

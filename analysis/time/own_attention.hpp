@@ -1,5 +1,5 @@
-// Attention of parts of sequences: plumbline's own kernels do it (kernels/cuda/attention), cuDNN takes whole
-// sequences.
+// Attention by plumbline's own kernels (kernels/cuda/attention): of parts of sequences, for which cuDNN has
+// no plan. Cached decoding is priced so; blocks of a ring in training still at cuDNN's rate.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// Attention that plumbline's own kernels do is priced at their recorded rates.
+// Attention by plumbline's own kernels costs what they were recorded to take, where a call asks for them.
 #include <gtest/gtest.h>
 
 #include "analysis/hardware/profiles/profiles.hpp"
@@ -29,7 +29,7 @@ AttentionCall part(std::int64_t queries, std::int64_t past, bool backward = fals
           .keys = past > 0 ? queries : 0};
 }
 
-TEST(OwnAttention, BlocksOfARingRunAtTheOwnKernelsRates) {
+TEST(OwnAttention, PartsOfASequenceTakeTheRecordedRates) {
   EXPECT_NEAR(tflops(part(8192, 8192)), 207, 8);
   EXPECT_NEAR(tflops(part(8192, 8192, true)), 137, 6);
   AttentionCall others = part(8192, 8192);
