@@ -161,10 +161,10 @@ void take_larger(MemoryPrediction step, MemoryPrediction& all) {
   }
 }
 
-/// `longer`: empty, or as in predict().
+/// `longer`: empty, or as in predict(). `traced`: its `collectives`.
 Prediction predict_with(const RunConfig& config, const RepeatedSchedule& step,
                         const HardwareProfile& hardware, const Software& software,
-                        const std::vector<double>& longer = {}) {
+                        const std::vector<double>& longer = {}, bool traced = true) {
   if (const auto reason = why_unpredictable(config, hardware)) throw InputError(*reason);
   Prediction prediction;
   prediction.guessed = hardware.guessed();
@@ -195,7 +195,7 @@ Prediction predict_with(const RunConfig& config, const RepeatedSchedule& step,
   prediction.fit = fit_of(config, hardware, prediction.memory, prediction.device);
   StepSimulation simulation(step);
   StageCostsPrediction predicted = stage_costs(model, simulation, hardware, rows);
-  const bool collectives = schedule.vocab != VocabPasses::none;
+  const bool collectives = traced && schedule.vocab != VocabPasses::none;
   prediction.costs = longer.empty() ? predicted.costs : with_slower_ranks(predicted.costs, schedule, longer);
   if (collectives) prediction.vocabulary = vocabulary_overlap(simulation.trace(prediction.costs));
   prediction.time = step_time(step, simulation.run(prediction.costs), predicted, prediction.vocabulary);
@@ -218,8 +218,8 @@ Prediction predict(const RunConfig& config, const RepeatedSchedule& step, const 
 }
 
 Prediction predict(const RunConfig& config, const RepeatedSchedule& step, const HardwareProfile& hardware,
-                   const Software& software) {
-  return predict_with(config, step, hardware, software);
+                   const Software& software, bool collectives) {
+  return predict_with(config, step, hardware, software, {}, collectives);
 }
 
 }  // namespace plumbline

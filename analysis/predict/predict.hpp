@@ -42,8 +42,9 @@ Prediction predict(const RunConfig& config, const RepeatedSchedule& step, const 
 Prediction predict(const RunConfig& config, const RepeatedSchedule& step, const HardwareProfile& hardware,
                    const std::vector<double>& longer);
 /// The same with given traits instead of those that `software` names.
+/// `collectives`: false leaves out those of vocabulary parallelism, which take a trace of the whole step.
 Prediction predict(const RunConfig& config, const RepeatedSchedule& step, const HardwareProfile& hardware,
-                   const Software& software);
+                   const Software& software, bool collectives = true);
 
 /// Throughput of `config` when a step takes `step`; a measurement uses the same definition. `stages`: number
 /// of stages of the model, which decides how many layers are recomputed together; 0: pipeline ranks ×

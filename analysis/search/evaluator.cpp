@@ -9,6 +9,7 @@
 #include "analysis/predict/predict.hpp"
 #include "analysis/step/common_shape.hpp"
 #include "analysis/time/processor_contention.hpp"
+#include "analysis/time/stage/message_costs.hpp"
 #include "analysis/time/stage/time_model.hpp"
 #include "core/base/error.hpp"
 
@@ -142,8 +143,19 @@ std::optional<Evaluator::Bounds> Evaluator::bounds(const SearchKeys& keys) {
   const std::vector<StageMemo::Stage*> stages = stages_of(model.kinds);
   const MemoryPrediction memory = predict_memory(model, entry->step, entry->memory, profiles_of(stages));
   const auto device = device_memory_of(config_, entry->channels, hardware_, memory, software_);
-  return Bounds{memory.peak, entry->bound.of(bounding_costs(*entry, model.kinds, stages)),
-                fit_of(config_, hardware_, memory, device).fits};
+  bounded_ = bounding_costs(*entry, model.kinds, stages);
+  set_message_costs(config_, entry->step.once, software_, hardware_, model.any(),
+                    least_load(config_, hardware_, software_), bounded_);
+  Seconds at_least = entry->bound.of(bounded_);
+  for (const LongestChain& chain : entry->chains) at_least = std::max(at_least, chain.of(bounded_));
+  return Bounds{memory.peak, at_least, fit_of(config_, hardware_, memory, device).fits};
+}
+
+Seconds Evaluator::longest_chain() {
+  const SearchSchedules::Entry& entry = *known_;
+  if (entry.bound.pairs()) return {};
+  entry.chains.emplace_back(entry.step, bounded_);
+  return entry.chains.back().of(bounded_);
 }
 
 void Evaluator::take(const SearchKeys& keys, StepModel& model) {
@@ -267,10 +279,10 @@ Costs Evaluator::bounding_costs(const SearchSchedules::Entry& entry, const Stage
   return costs;
 }
 
-Candidate Evaluator::predicted(const SearchKeys& keys) {
+Candidate Evaluator::predicted(const SearchKeys& keys, bool whole) {
   set_keys(keys, config_);
   const SearchSchedules::Entry* entry = schedule_of(keys, true);
-  const Prediction prediction = predict(config_, entry->step, hardware_, software_);
+  const Prediction prediction = predict(config_, entry->step, hardware_, software_, whole);
   return {keys,
           prediction.memory.peak,
           prediction.time,

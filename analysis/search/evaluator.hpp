@@ -15,6 +15,7 @@
 #include "analysis/hardware/software.hpp"
 #include "analysis/memory/memory_walk.hpp"
 #include "analysis/search/candidate.hpp"
+#include "analysis/search/longest_chain.hpp"
 #include "analysis/search/lower_bound.hpp"
 #include "analysis/search/search_space.hpp"
 #include "analysis/search/stage_memo.hpp"
@@ -38,6 +39,8 @@ class SearchSchedules {
     LowerBound bound;
     ActionTypes present;
     std::vector<int> channels;  // channel_ends()
+    /// Chains that were longest for some candidates. Only the thread that predicts adds to them.
+    mutable std::vector<LongestChain> chains;
   };
   /// nullptr when the schedule does not allow the sizes. `config` has the keys. Threads that want the same
   /// one wait for its maker, others do not.
@@ -83,6 +86,10 @@ class Evaluator {
   /// Nothing when the candidate has no schedule.
   std::optional<Bounds> bounds(const SearchKeys& keys);
 
+  /// Of the candidate whose bounds() were asked for last: its longest chain, messages included, which later
+  /// bounds of the same schedule know.
+  Seconds longest_chain();
+
   /// Bounds that no candidate of a family falls below.
   struct FamilyBounds {
     std::vector<Seconds> steps;  // by variant, in the order of visit_group(): a step, without its end
@@ -124,8 +131,9 @@ class Evaluator {
       });
     }
   }
-  /// The prediction of a candidate that has one.
-  Candidate predicted(const SearchKeys& keys);
+  /// The prediction of a candidate that has one. `whole`: with the collectives of vocabulary parallelism,
+  /// which change neither its step nor its memory.
+  Candidate predicted(const SearchKeys& keys, bool whole = true);
 
  private:
   /// FamilyBounds::working by size of the groups, from 1 on.
@@ -155,6 +163,7 @@ class Evaluator {
   SearchSchedules& schedules_;
   StageMemo memo_;
   SearchKeys last_keys_;
+  Costs bounded_;                                  // costs of the last bounds()
   const SearchSchedules::Entry* known_ = nullptr;  // of `last_keys_`
   bool whole_ = true;                              // likewise
 };

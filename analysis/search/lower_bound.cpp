@@ -3,43 +3,13 @@
 #include <algorithm>
 #include <array>
 
+#include "analysis/search/longest_chain.hpp"
+
 namespace plumbline {
 namespace {
 
 bool is_backward(ActionType type) {
   return type == ActionType::backward || type == ActionType::backward_input;
-}
-
-double cost_of(const Costs& costs, std::uint32_t stage, ActionType type) {
-  const StageCosts& c = costs.stages[stage];
-  switch (type) {
-    case ActionType::forward:
-      return c.forward.value;
-    case ActionType::backward:
-      return c.backward.value;
-    case ActionType::backward_input:
-      return c.backward_input.value;
-    case ActionType::backward_weight:
-      return c.backward_weight.value;
-    case ActionType::teacher_forward:
-      return c.teacher_forward.value;
-    case ActionType::vocab_forward:
-      return c.vocab_forward.value;
-    case ActionType::vocab_backward:
-      return c.vocab_backward.value;
-    case ActionType::input_forward:
-      return c.input_forward.value;
-    case ActionType::input_backward:
-      return c.input_backward.value;
-    case ActionType::reduce_gradients:
-      return (costs.reduce_gradients + c.reduce_gradients).value;
-    case ActionType::reduce_embedding:
-      return (costs.reduce_embedding + c.reduce_embedding).value;
-    case ActionType::optimizer:
-      return (costs.optimizer + c.optimizer).value;
-    default:
-      return 0;  // transfers: their time depends on other traffic
-  }
 }
 
 }  // namespace
@@ -116,17 +86,9 @@ Seconds LowerBound::of(const Costs& costs, double longer) const {
   const std::size_t stages = rank_of_stage_.size();
   std::vector<double> to(stages);
   std::vector<double> back(stages);
-  const double near = (costs.transfer + costs.latency).value;
-  const double far = (costs.between_nodes.transfer + costs.between_nodes.latency).value;
   for (std::size_t stage = 0; stage < stages; ++stage) {
     if (stage % static_cast<std::size_t>(stages_per_route_) == 0) continue;
-    const int here = rank_of_stage_[stage];
-    const int before = rank_of_stage_[stage - 1];
-    double hop = here == before ? 0 : near;
-    if (here != before && costs.ranks_per_node > 0 &&
-        here / costs.ranks_per_node != before / costs.ranks_per_node) {
-      hop = far;
-    }
+    const double hop = hop_between(costs, rank_of_stage_[stage - 1], rank_of_stage_[stage]);
     const StageCosts& c = costs.stages[stage - 1];
     double backward = split_[stage - 1] ? c.backward_input.value : c.backward.value;
     if (merged_[stage - 1]) backward = std::min(backward, c.backward.value);

@@ -28,6 +28,8 @@ class LowerBound {
   /// False for a schedule that has B for some micro-batches of a stage and I and W for others: a longer one
   /// has them in another proportion.
   bool scales() const;
+  /// True for a schedule with overlapped pairs, which may take less than the sum of their actions.
+  bool pairs() const { return pairs_; }
 
  private:
   struct Term {

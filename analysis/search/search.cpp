@@ -187,6 +187,7 @@ class Search {
     }
     result.complete = !stopped_;
     selection_.finish(result);
+    for (std::vector<Candidate>* list : {&result.best, &result.front}) complete(*list);
     return result;
   }
 
@@ -275,10 +276,17 @@ class Search {
     Evaluator& evaluator = evaluator_for(point.region);
     const auto bounds = evaluator.bounds(point.keys);
     if (!bounds || (stopped_ && !bounds->fits) ||
-        !selection_.open(bounds->peak, bounds->at_least, bounds->fits))
+        !selection_.open(bounds->peak, bounds->at_least, bounds->fits) ||
+        !selection_.open(bounds->peak, evaluator.longest_chain(), bounds->fits))
       return false;
-    selection_.add({evaluator.predicted(point.keys), point.order}, bounds->fits);
+    selection_.add({evaluator.predicted(point.keys, false), point.order}, bounds->fits);
     return true;
+  }
+
+  /// Adds what was left out of predictions.
+  void complete(std::vector<Candidate>& list) {
+    for (Candidate& each : list)
+      if (each.keys.vocabulary != VocabPasses::none) each = evaluators_.front().predicted(each.keys);
   }
 
   struct Later {

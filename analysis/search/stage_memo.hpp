@@ -12,13 +12,14 @@
 #include "analysis/memory/action_memory.hpp"
 #include "analysis/simulate/costs.hpp"
 #include "analysis/time/processor_contention.hpp"
+#include "analysis/time/time_phases.hpp"
 #include "analysis/work/operator_list.hpp"
 #include "core/schedule/schedule.hpp"
 
 namespace plumbline {
 
-/// Lower bounds of action times and profiles of their memory by stage shape, for one layout of ranks at a
-/// time, on a device for every rank.
+/// Lower bounds of action times and profiles of their memory by stage shape, on a device for every rank.
+/// Times hold for every layout whose groups lie alike on the first node, the rest for one layout at a time.
 class StageMemo {
  public:
   explicit StageMemo(const HardwareProfile& hardware) : hardware_(hardware) {}
@@ -32,6 +33,7 @@ class StageMemo {
   struct Stage {
     StageProfiles memory;
     Passes* passes = nullptr;  // shared by stages of the same work
+    double contention = 1;     // as of stage()
   };
 
   /// Candidates with another layout follow; all stages are gone.
@@ -50,9 +52,13 @@ class StageMemo {
                              const Load& load);
 
  private:
+  /// Times of a stage's actions in any layout, filled where `phase` is new.
+  Seconds action_time(const StageShape& shape, double contention, const Phase& phase, const Load& load);
+
   struct Key {
     StageShape shape;
     double contention = 1;  // methods of splitting a vocabulary have the same shapes
+    Layout layout{};        // near_layout(); of no matter where only one layout is known
     friend bool operator==(const Key&, const Key&) = default;
   };
   struct Hash {
@@ -61,6 +67,7 @@ class StageMemo {
   const HardwareProfile& hardware_;
   std::unordered_map<Key, Stage, Hash> stages_;
   std::unordered_map<Key, Passes, Hash> passes_;
+  std::unordered_map<Key, Passes, Hash> anywhere_;                        // of every layout so far
   std::map<std::pair<int, std::vector<const Stage*>>, StageCosts> ends_;  // by routes and stages
 };
 

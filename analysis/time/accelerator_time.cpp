@@ -244,13 +244,16 @@ bool is_measured(const OperatorCall& call, const Device& device) {
          tabled_attention(*attention, call.type, device).has_value();
 }
 
-Span span_of(Group group, int ranks, const Layout& layout, int gpus_per_node) {
+Layout near_layout(Layout layout, int gpus_per_node) {
   const auto up = [](int a, int b) { return (a + b - 1) / b; };
-  // Ranks far from the first node change nothing: a world that is hardly larger has the same first node.
-  Layout near = layout;
-  near.data = std::min(layout.data, up(gpus_per_node, layout.tensor));
-  near.pipeline = std::min(layout.pipeline, up(gpus_per_node, near.tensor * near.data) + 1);
-  const std::vector<int> members = near.members(group, 0);
+  layout.data = std::min(layout.data, up(gpus_per_node, layout.tensor));
+  layout.pipeline = std::min(layout.pipeline, up(gpus_per_node, layout.tensor * layout.data) + 1);
+  return layout;
+}
+
+Span span_of(Group group, int ranks, const Layout& layout, int gpus_per_node) {
+  // Ranks far from the first node change nothing.
+  const std::vector<int> members = near_layout(layout, gpus_per_node).members(group, 0);
   const auto outside = [&](int rank) { return rank >= gpus_per_node; };
   const auto local = std::find_if(members.begin(), members.end(), outside) - members.begin();
   return {ranks, gpus_per_node / std::max(static_cast<int>(local), 1)};

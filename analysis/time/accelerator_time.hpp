@@ -22,6 +22,8 @@ Seconds accelerator_collective_time(const OperatorCall& call, const Network& net
 
 /// The group of world rank 0, with the layout's number of members on its node.
 Span span_of(Group group, int ranks, const Layout& layout, int gpus_per_node);
+/// A layout of which every group has as many ranks on the first node, with no more ranks than that takes.
+Layout near_layout(Layout layout, int gpus_per_node);
 
 /// True if not all ranks of a group are on one node.
 bool leaves_node(Group group, int ranks, const Layout& layout, int gpus_per_node);

@@ -120,6 +120,7 @@ struct Layout {
   /// parallelism are empty without it.
   std::vector<int> members(Group group, int rank) const;
   GroupExtent extent(Group group, int rank) const;
+  friend bool operator==(const Layout&, const Layout&) = default;
 };
 
 }  // namespace plumbline

@@ -50,7 +50,8 @@ class MessageCosts {
     LinkCosts hop;
     hop.latency = std::min(whole, message_time(hardware_, world, {1}, between_nodes));
     hop.transfer = whole - hop.latency;
-    if (types_in(schedule_)[static_cast<std::size_t>(ActionType::send_teacher)]) {
+    if (any_.distillation.teacher_hidden > 0 &&
+        types_in(schedule_)[static_cast<std::size_t>(ActionType::send_teacher)]) {
       hop.teacher_transfer = std::max(message(any_.distillation.teacher_hidden) - hop.latency, Seconds{0});
     }
     return hop;

@@ -6,7 +6,9 @@
 #include <rapidcheck/gtest.h>
 
 #include <string>
+#include <utility>
 
+#include "analysis/search/longest_chain.hpp"
 #include "analysis/simulate/simulator.hpp"
 #include "schedules/make_schedule.hpp"
 #include "schedules/passes.hpp"
@@ -50,7 +52,16 @@ RC_GTEST_PROP(LowerBound, IsNeverLongerThanTheSimulation, ()) {
   costs.one_send_buffer = *rc::gen::arbitrary<bool>();
   costs.overlap_factor = *rc::gen::element(0.7, 1.0, 1.2);
   costs.step_overhead = bounded_time();
-  RC_ASSERT(LowerBound(schedule).of(costs) <= simulate(schedule, costs).makespan() + costs.step_overhead);
+  const Seconds simulated = simulate(schedule, costs).makespan() + costs.step_overhead;
+  RC_ASSERT(LowerBound(schedule).of(costs) <= simulated);
+  // The longest chain at other costs is still a chain at these.
+  if (!LowerBound(schedule).pairs()) {
+    Costs others = costs;
+    for (StageCosts& c : others.stages) std::swap(c.forward, c.backward);
+    RC_ASSERT(LongestChain(schedule, costs).of(costs) <= simulated);
+    RC_ASSERT(LongestChain(schedule, others).of(costs) <=
+              LongestChain(schedule, costs).of(costs) + Seconds{1e-6});
+  }
   // The bound of a longer one of the kind, from the terms of this one.
   const int times = *rc::gen::inRange(1, 5);
   request.microbatches *= times;
@@ -60,6 +71,21 @@ RC_GTEST_PROP(LowerBound, IsNeverLongerThanTheSimulation, ()) {
   RC_PRE(LowerBound(schedule).scales());
   RC_ASSERT(LowerBound(schedule).of(costs, times) <=
             simulate(longer, costs).makespan() + costs.step_overhead);
+}
+
+// A chain is as long as the step where nothing but the order and free messages hold it up.
+TEST(LongestChain, IsTheSimulatedStep) {
+  for (const char* name : {"1f1b", "gpipe", "zb-h1", "zb-v", "v-half", "v-min"}) {
+    ScheduleRequest request;
+    request.name = name;
+    request.ranks = 4;
+    request.microbatches = 16;
+    const Schedule schedule = make_schedule(request);
+    Costs costs = uniform_costs(schedule.stages, {{1}, {2}, {1.2}, {0.7}});
+    costs.stages.back().forward = {1.5};
+    EXPECT_NEAR(LongestChain(schedule, costs).of(costs).value, simulate_makespan(schedule, costs).value, 1e-6)
+        << name;
+  }
 }
 
 // Then nothing that could be among the best is simulated unnecessarily.
