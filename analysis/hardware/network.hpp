@@ -20,6 +20,7 @@ struct Network {
   double nic_bandwidth = 0;       // of one GPU's share of the network cards, one direction, achieved, bytes/s
   double nic_base_s = 0;
   double nic_step_s = 0;        // per ring step between nodes
+  bool of_user = false;         // from a user's file: tables of the machine's collectives are of another
   double switch_reduction = 1;  // all-reduce bus bandwidth with in-switch reduction ÷ ring, within a node
 };
 

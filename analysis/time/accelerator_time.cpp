@@ -271,8 +271,8 @@ namespace {
 std::optional<silicon::Measured> measured_collective(const CollectiveCall& of, const Machine& machine,
                                                      Span span, double bytes) {
   using silicon::Collective;
-  if (machine.device.measured == nullptr || ranks_per_node(machine.network, span) < span.size)
-    return std::nullopt;
+  if (machine.device.measured == nullptr || machine.network.of_user) return std::nullopt;
+  if (ranks_per_node(machine.network, span) < span.size) return std::nullopt;
   const auto look_up = [&](Collective operation) {
     return machine.device.measured->collective(operation, span.size, bytes);
   };

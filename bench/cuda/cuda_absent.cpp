@@ -57,6 +57,11 @@ generation::GenerationResult generate_on_cuda(const RunConfig& /*config*/,
   throw Error("backend cuda runs in plumbline-cuda");
 }
 
+void with_cuda_messages(const Layout& /*layout*/, MpiCommunicator& /*control*/, const CudaMessages& /*use*/,
+                        const std::function<void(Communicator&, Operators&, MemorySource&)>& /*work*/) {
+  throw Error("backend cuda runs in plumbline-cuda");
+}
+
 void measure_device_operators(HardwareProfile& /*profile*/,
                               const std::function<void(const char*, double)>& /*progress*/) {
   throw Error("backend cuda runs in plumbline-cuda");

@@ -38,6 +38,18 @@ generation::GenerationResult generate_on_cuda(const RunConfig& config,
                                               MpiCommunicator& control,
                                               const generation::GenerationProgress& progress);
 
+/// Use of a communicator by a benchmark.
+struct CudaMessages {
+  bool between_pipeline_ranks = false;  // each sends to the next and the one before, round the pipeline
+  bool registered = false;              // memory that NCCL has registered
+};
+
+/// Calls `work` with this rank's communicator over NCCL, operators on its GPU, and memory for both; ranks
+/// share devices as in train_on_cuda(). Collective. Throws InputError without a device or where NCCL does not
+/// register memory.
+void with_cuda_messages(const Layout& layout, MpiCommunicator& control, const CudaMessages& use,
+                        const std::function<void(Communicator&, Operators&, MemorySource&)>& work);
+
 /// Puts the measured times of this rank's device into the profile; peaks, the basis of utilisation, stay
 /// those of the accelerator. Throws InputError without a device.
 void measure_device_operators(HardwareProfile& profile,

@@ -42,7 +42,8 @@ enum class CollectiveKind { all_reduce, all_gather, reduce_scatter, broadcast, r
 /// "all_reduce".
 std::string_view name_of(CollectiveKind kind);
 
-/// One collective over a group. An all-reduce and a broadcast work in place: input and output are the same.
+/// One collective over a group. A broadcast works in place, as an all-reduce may: input and output are the
+/// same.
 struct Collective {
   CollectiveKind kind = CollectiveKind::all_reduce;
   Group group = Group::world;

@@ -41,9 +41,11 @@ const char* complaint_about(const Collective& call, const std::vector<int>& rank
   if (rooted && std::find(ranks.begin(), ranks.end(), call.root) == ranks.end()) {
     return "the root must be in the group";
   }
-  if (call.kind == CollectiveKind::all_reduce || call.kind == CollectiveKind::broadcast) {
+  if (call.output.data == call.input.data &&
+      (call.kind == CollectiveKind::all_reduce || call.kind == CollectiveKind::broadcast)) {
     return call.input.contiguous() ? nullptr : "the matrix must be contiguous";
   }
+  if (call.kind == CollectiveKind::broadcast) return "input and output must be the same matrix";
   if (!call.input.contiguous() || !call.output.contiguous()) return "the matrices must be contiguous";
   if (call.input.dtype != call.output.dtype) return "input and output must have one element type";
   if (call.uneven()) {
@@ -55,7 +57,7 @@ const char* complaint_about(const Collective& call, const std::vector<int>& rank
       call.input.elements() % static_cast<std::int64_t>(ranks.size()) != 0) {
     return "the matrices must have a multiple of members elements";
   }
-  if (rooted || call.kind == CollectiveKind::all_to_all) {
+  if (rooted || call.kind == CollectiveKind::all_to_all || call.kind == CollectiveKind::all_reduce) {
     return call.input.elements() == call.output.elements() ? nullptr
                                                            : "the matrices must have equally many elements";
   }

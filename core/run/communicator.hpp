@@ -35,7 +35,11 @@ class Communicator {
   void all_reduce(Group group, const Matrix& buffer, ReduceOp op) {
     run({CollectiveKind::all_reduce, group, buffer, buffer, op});
   }
-  /// The same, started now and finished by wait(); `buffer` must not be touched in between.
+  /// The same out of place: `input` is not changed, and must not overlap `output`.
+  void all_reduce(Group group, const Matrix& input, const Matrix& output, ReduceOp op) {
+    run({CollectiveKind::all_reduce, group, input, output, op});
+  }
+  /// All-reduce in place, started now and finished by wait(); `buffer` must not be touched in between.
   Ticket start_all_reduce(Group group, const Matrix& buffer, ReduceOp op) {
     return start({CollectiveKind::all_reduce, group, buffer, buffer, op});
   }

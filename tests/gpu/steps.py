@@ -83,6 +83,11 @@ def training(name, model, fixed, limit, sequences=16, seq=1024, more=None, trace
 
 FP8 = {"precision": "fp8", "fp8_format": "hybrid", "fp8_recipe": "delayed"}
 
+# Checked and timed through the communicator, beside the predictions.
+COLLECTIVES = ["{plumbline}", "bench", "collective", "all-reduce", "all-gather", "reduce-scatter", "all-to-all",
+               "all-to-all-uneven", "broadcast", "send-receive", "latency", "bandwidth", "--backend", "cuda",
+               "--ranks", "2", "--time-limit", "0.2"]
+
 GPT2_124M = training("gpt2 124M", "gpt2-124m", 5, 40)
 GPT2_1558M = training("gpt2 1558M", "gpt2-1558m", 8, 60, sequences=8)
 LLAMA = training("llama 1B", "llama-1b", 8, 60, sequences=2, seq=4096)
@@ -116,7 +121,7 @@ PART2 = [
     LLAMA,
     # Half a minute at the clocks that power and heat allow.
     training("llama 8B, 6 layers", "llama-8b-6", 10, 60, sequences=1, seq=4096, more={"steps": 300}),
-    Step("collectives", ["{bin}/micro_cuda_collectives", "2"], 30, 60),
+    Step("collectives", [*COLLECTIVES, "--sizes", "8:16M:4"], 30, 60),
 ]
 PART3 = [
     Step("calibration", ["{plumbline}", "calibrate", "--backend", "cuda", "--out", "{out}/profile.json"], 60,
@@ -157,8 +162,8 @@ PART4 = [
                        "--gtest_filter=Attention.F*:AttentionDropout.F*:Norms.F*:Embedding.*:Fp8.*"], 240,
                        300,
          without_gpu=""),
-    Step("collectives in registered memory", ["{bin}/micro_cuda_collectives", "2", "16777216", "registered"],
-         40, 80),
+    Step("collectives in registered memory", [*COLLECTIVES, "--sizes", "8:16M:4", "--registered"], 40, 80),
+    Step("collectives in bf16", [*COLLECTIVES, "--sizes", "8:16M:4", "--type", "bf16"], 30, 60),
     Step("exhaustive search", ["{bin}/micro_cuda_operators", "32768", "10"], 330, 400),
     Step("families", ["{python}", "{here}/families.py", "{plumbline}", "{out}/families.jsonl", "--jobs", "4"],
          90, 150),
@@ -168,6 +173,6 @@ PART4 = [
       for checks, seconds in (("splits", 200), ("mixtures", 200), ("fp8", 240), ("dropout", 80),
                               ("fp8_mixtures", 40),
                               ("lanes", 25), ("device_memory", 15))),
-    Step("collectives of 1 GiB", ["{bin}/micro_cuda_collectives", "2", "1073741824"], 150, 300),
+    Step("collectives of 1 GiB", [*COLLECTIVES, "--sizes", "64M:1G:4"], 150, 300),
 ]
 PARTS = {1: PART1, 2: PART2, 3: PART3, 4: PART4}

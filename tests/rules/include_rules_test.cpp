@@ -41,6 +41,7 @@ struct Room {
 /// Every arrow there is, and no other. Tests may include everything.
 constexpr Room kRooms[] = {
     {"analysis/hardware", "analysis/silicon core/base core/run core/tensor"},
+    {"analysis/hardware/logs", "analysis/hardware core/base"},
     {"analysis/hardware/profiles", "analysis/hardware core/base core/schedule"},
     {"analysis/memory",
      "analysis/hardware analysis/memory/stage analysis/step analysis/work analysis/work/routing core/base "
@@ -93,6 +94,10 @@ constexpr Room kRooms[] = {
      "bench/record bench/run bench/show/report bench/show/text bench/show/views bench/show/views/cluster "
      "bench/training/check core/base core/config core/config_text core/run schedules <onednn>"},
     {"bench/commands/ask", "bench/ask bench/commands core/base"},
+    {"bench/commands/benchmarks",
+     "analysis/hardware analysis/hardware/logs bench/commands bench/evaluate bench/measure/collectives "
+     "bench/measure/machine bench/plan bench/processes/hosts bench/processes/launch bench/run "
+     "bench/show/views/collectives core/base core/config core/config_text"},
     {"bench/commands/generate",
      "bench/commands bench/evaluate bench/plan bench/processes/hosts bench/processes/launch bench/run "
      "bench/show/text bench/training/generate bench/training/trainer core/base core/config "
@@ -135,6 +140,8 @@ constexpr Room kRooms[] = {
      "bench/training/trainer core/backends/mpi core/base core/run core/tensor kernels kernels/cpu"},
     {"bench/measure/calibrate/cells", "analysis/hardware core/base core/tensor kernels"},
     {"bench/measure/calibrate/figures", "analysis/hardware bench/measure/calibrate/cells core/base"},
+    {"bench/measure/collectives",
+     "bench/record core/backends/mpi core/base core/run core/tensor kernels"},
     {"bench/measure/machine",
      "analysis/hardware analysis/hardware/profiles bench/record core/backends/mpi core/backends/nccl "
      "core/base core/run <onednn>"},
@@ -148,15 +155,16 @@ constexpr Room kRooms[] = {
     {"bench/plan",
      "analysis/hardware analysis/hardware/profiles analysis/memory analysis/predict analysis/published "
      "analysis/simulate analysis/step analysis/time analysis/time/stage analysis/work analysis/work/routing "
-     "bench/processes/launch bench/record core/base core/config core/config_text core/run core/schedule "
-     "core/schedule_text core/validate schedules"},
+     "bench/processes/launch bench/record core/base core/config core/config_text core/parallel core/run "
+     "core/schedule core/schedule_text core/validate schedules"},
     {"bench/processes/hosts", "core/base"},
     {"bench/processes/launch", "bench/processes/hosts core/base core/run"},
     {"bench/record", "core/base core/run core/tensor core/trace"},
     {"bench/record/tables", "bench/record core/base"},
     {"bench/run",
      "analysis/hardware analysis/predict analysis/simulate analysis/time bench/cuda bench/evaluate "
-     "bench/measure/calibrate bench/measure/machine bench/plan bench/processes/hosts bench/processes/launch "
+     "bench/measure/calibrate bench/measure/collectives bench/measure/machine bench/plan "
+     "bench/processes/hosts bench/processes/launch "
      "bench/show/report bench/training/checkpoints bench/training/generate bench/training/trainer "
      "core/backends/mpi core/base core/config core/config_text core/run core/schedule kernels/cpu "
      "kernels/emulated"},
@@ -170,6 +178,7 @@ constexpr Room kRooms[] = {
      "analysis/hardware analysis/hardware/profiles analysis/memory analysis/predict analysis/published "
      "analysis/search analysis/step analysis/stragglers analysis/time/stage bench/plan bench/record "
      "bench/show/report bench/show/text bench/show/views/cluster core/base core/config core/config_text"},
+    {"bench/show/views/collectives", "bench/record bench/show/report bench/show/text core/base"},
     {"bench/show/views/cluster",
      "analysis/reliability analysis/stragglers analysis/topology analysis/work bench/record "
      "bench/show/report bench/show/text core/base core/config core/schedule"},

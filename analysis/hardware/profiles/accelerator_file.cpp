@@ -33,6 +33,9 @@ Unit unit_of(std::string_view name) {
   if (name.ends_with("_slowdown") || name.ends_with("_speedup")) return {0.1, 10, "a factor, such as 1.2"};
   if (name == "switch_reduction") return {1, 4, "a factor over a ring's bus bandwidth"};
   if (name == "random_s") return {1e-15, 1e-9, "seconds per number, such as 5e-12"};
+  const MachineConstant* constant = find_machine_constant(name);
+  if (constant != nullptr && constant->of_network() && name.ends_with("bandwidth"))
+    return {1e6, 1e14, "bytes/s, such as 5e10 for 400 Gbit/s"};
   if (name == "cache_bandwidth") return {1e11, 1e15, "bytes/s, such as 5e12"};
   if (name.ends_with("bandwidth")) return {1e9, 1e14, "bytes/s, such as 3.35e12 for 3.35 TB/s"};
   if (name.starts_with("peak_")) return {1e11, 1e17, "FLOP/s, such as 9.89e14 for 989 TFLOP/s"};
@@ -202,11 +205,14 @@ HardwareProfile parse_accelerator(std::string_view text, const std::string& orig
     }
   }
   check_ratios(source, machine, given, like);
-  const bool copy = file.find("like") != nullptr && constants.empty() && network.empty();
-  if (!copy) {  // of single shapes nothing is known
+  const bool same_device = file.find("like") != nullptr &&
+                           std::all_of(given.begin(), given.end(),
+                                       [](auto each) { return find_machine_constant(each)->of_network(); });
+  if (!same_device) {  // of single shapes nothing is known
     machine.device.rates = nullptr;
     machine.device.measured = nullptr;
   }
+  machine.network.of_user = !constants.empty() || !network.empty();
   check_machine(machine, origin);
   HardwareProfile profile = accelerator_profile(name, machine);
   profile.machine = "constants of " + printable(origin, 200);

@@ -136,7 +136,7 @@ constexpr std::string_view kAllReduce = "all_reduce", kAllGather = "all_gather",
 const std::vector<OperatorColumn> kProductColumns = {{"type", "bf16"}, {"m", ""}, {"n", ""}, {"k", ""}};
 const std::vector<OperatorColumn> kCollectiveColumns = {{"ranks", ""}, {"bytes", ""}};
 
-const std::array<OperatorKind, 10>& kinds() {
+const std::array<OperatorKind, 10>& operator_table() {
   static const std::array<OperatorKind, 10> kKinds = {{
       {"gemm", "GEMM, m x k by k x n", kProductColumns, gemm},
       {"attention",
@@ -214,15 +214,15 @@ double OperatorShape::number(std::string_view column, std::string_view otherwise
 }
 
 std::span<const OperatorKind> operator_kinds() {
-  return kinds();
+  return operator_table();
 }
 
 const OperatorKind& operator_kind(std::string_view name) {
-  const auto found = std::find_if(kinds().begin(), kinds().end(),
+  const auto found = std::find_if(operator_table().begin(), operator_table().end(),
                                   [&](const OperatorKind& kind) { return kind.name == name; });
-  if (found != kinds().end()) return *found;
+  if (found != operator_table().end()) return *found;
   std::vector<std::string_view> names;
-  for (const OperatorKind& kind : kinds()) names.push_back(kind.name);
+  for (const OperatorKind& kind : operator_table()) names.push_back(kind.name);
   throw InputError(
       fmt::format("OPERATOR: found {}, expected one of {}", printable(name), fmt::join(names, ", ")));
 }

@@ -25,12 +25,12 @@ std::vector<std::string> cells_of(std::string_view line) {
 }
 
 /// Lines without their ends; empty ones left out.
-struct Line {
+struct TableLine {
   std::string_view text;
   int number;
 };
-std::vector<Line> lines_of(std::string_view text) {
-  std::vector<Line> lines;
+std::vector<TableLine> lines_of(std::string_view text) {
+  std::vector<TableLine> lines;
   int number = 0;
   while (!text.empty()) {
     const std::size_t end = std::min(text.find('\n'), text.size());
@@ -66,14 +66,14 @@ std::string predicted_rows(const OperatorKind& kind, const OperatorRows& rows) {
     throw InputError(
         fmt::format("{}: found a gzip file, expected CSV; unpack it with gunzip -k", printable(rows.path)));
   }
-  const std::vector<Line> lines = lines_of(text);
+  const std::vector<TableLine> lines = lines_of(text);
   if (lines.empty())
     throw InputError(fmt::format("{}: found no line, expected a header", printable(rows.path)));
   const std::vector<std::string> columns = cells_of(lines.front().text);
   Accelerators accelerators;
   std::string out;
   for (std::size_t i = 1; i < lines.size(); ++i) {
-    const Line& line = lines[i];
+    const TableLine& line = lines[i];
     const std::string place = fmt::format("{}:{}: ", printable(rows.path), line.number);
     std::vector<std::string> cells = cells_of(line.text);
     if (cells.size() != columns.size() || line.text.find('"') != std::string_view::npos) {

@@ -42,6 +42,13 @@ void copy_bytes(const Matrix& from, const Matrix& to) {
   std::memmove(to.data, from.data, static_cast<std::size_t>(from.bytes().value));
 }
 
+/// The input of an all-reduce whose piece at `output` is asked for: MPI_IN_PLACE, or as far into the input.
+const void* summand_of(const Collective& call, const void* output) {
+  if (call.input.data == call.output.data) return MPI_IN_PLACE;
+  const auto offset = static_cast<const std::byte*>(output) - static_cast<const std::byte*>(call.output.data);
+  return static_cast<const std::byte*>(call.input.data) + offset;
+}
+
 constexpr const char* kOutputOutside = "the output must lie outside the input";
 
 }  // namespace
@@ -49,6 +56,8 @@ constexpr const char* kOutputOutside = "the output must lie outside the input";
 Ticket MpiCommunicator::begin(const Collective& call) {
   const bool cuttable = call.kind == CollectiveKind::all_reduce || call.kind == CollectiveKind::broadcast;
   if (call.kind == CollectiveKind::all_to_all) return begin_all_to_all(call);
+  if (call.kind == CollectiveKind::all_reduce && call.input.data != call.output.data)
+    expect_apart(call, kOutputOutside);
   if (call.awaited && !waiter_.crowded() && (cuttable || call.part().elements() <= longest_call_)) {
     run_now(call);
     return {};
@@ -84,8 +93,8 @@ void MpiCommunicator::run_now(const Collective& call) {
   switch (call.kind) {
     case CollectiveKind::all_reduce: {
       const MPI_Op op = ops_.get(call.input.dtype, call.op);
-      for_pieces(call.input, [&](void* data, int elements) {
-        check_mpi(MPI_Allreduce(MPI_IN_PLACE, data, elements, type, op, group), "MPI_Allreduce");
+      for_pieces(call.output, [&](void* data, int elements) {
+        check_mpi(MPI_Allreduce(summand_of(call, data), data, elements, type, op, group), "MPI_Allreduce");
       });
       return;
     }
@@ -124,8 +133,9 @@ void MpiCommunicator::run_now(const Collective& call) {
 void MpiCommunicator::add_all_reduce(const Collective& call, const Ticket& ticket) {
   const MPI_Datatype type = mpi_type(call.input.dtype);
   const MPI_Op op = ops_.get(call.input.dtype, call.op);
-  for_pieces(call.input, [&](void* data, int elements) {
-    check_mpi(MPI_Iallreduce(MPI_IN_PLACE, data, elements, type, op, comm(call.group), new_request(ticket)),
+  for_pieces(call.output, [&](void* data, int elements) {
+    check_mpi(MPI_Iallreduce(summand_of(call, data), data, elements, type, op, comm(call.group),
+                             new_request(ticket)),
               "MPI_Iallreduce");
   });
 }
