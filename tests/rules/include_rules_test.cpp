@@ -140,18 +140,16 @@ constexpr Room kRooms[] = {
      "bench/training/trainer core/backends/mpi core/base core/run core/tensor kernels kernels/cpu"},
     {"bench/measure/calibrate/cells", "analysis/hardware core/base core/tensor kernels"},
     {"bench/measure/calibrate/figures", "analysis/hardware bench/measure/calibrate/cells core/base"},
-    {"bench/measure/collectives",
-     "bench/record core/backends/mpi core/base core/run core/tensor kernels"},
+    {"bench/measure/collectives", "bench/record core/backends/mpi core/base core/run core/tensor kernels"},
     {"bench/measure/machine",
      "analysis/hardware analysis/hardware/profiles bench/record core/backends/mpi core/backends/nccl "
      "core/base core/run <onednn>"},
     {"bench/measure/micro",
-     "analysis/hardware analysis/predict analysis/search analysis/simulate bench/ask bench/cuda "
-     "bench/cuda/times bench/measure/calibrate bench/plan bench/processes/launch bench/training/stage "
-     "bench/training/trainer bench/training/weights core/backends/mpi core/backends/nccl core/base "
-     "core/config core/config_text core/run core/tensor core/validate kernels kernels/cpu kernels/cuda "
-     "kernels/cuda/attention kernels/cuda/device kernels/cuda/gemm kernels/emulated schedules <cuda> "
-     "<onednn>"},
+     "analysis/hardware analysis/predict analysis/search analysis/simulate bench/ask bench/cuda/times "
+     "bench/measure/calibrate bench/plan bench/processes/launch bench/training/stage "
+     "bench/training/trainer bench/training/weights core/backends/mpi core/base core/config "
+     "core/config_text core/run core/validate kernels/cpu kernels/cuda kernels/cuda/attention "
+     "kernels/cuda/device kernels/cuda/gemm kernels/emulated schedules <cuda> <onednn>"},
     {"bench/plan",
      "analysis/hardware analysis/hardware/profiles analysis/memory analysis/predict analysis/published "
      "analysis/simulate analysis/step analysis/time analysis/time/stage analysis/work analysis/work/routing "

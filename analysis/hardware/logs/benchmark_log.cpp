@@ -25,18 +25,6 @@ constexpr double kMebibyte = 0x1p20;  // perftest's MB
 
 using Words = std::vector<std::string_view>;
 
-constexpr std::array<std::pair<LogOperation, std::string_view>, 10> kLogNames = {
-    {{LogOperation::unknown, "unknown"},
-     {LogOperation::all_reduce, "all-reduce"},
-     {LogOperation::all_gather, "all-gather"},
-     {LogOperation::reduce_scatter, "reduce-scatter"},
-     {LogOperation::all_to_all, "all-to-all"},
-     {LogOperation::broadcast, "broadcast"},
-     {LogOperation::reduce, "reduce"},
-     {LogOperation::ring, "send-receive"},
-     {LogOperation::message, "latency"},
-     {LogOperation::stream, "bandwidth"}}};
-
 /// Names of programs in command lines and headers; longer ones first.
 LogOperation operation_in(std::string_view line) {
   constexpr std::array<std::pair<std::string_view, LogOperation>, 9> kPrograms = {
@@ -341,34 +329,6 @@ class LogReader {
 };
 
 }  // namespace
-
-std::string_view name_of(LogOperation operation) {
-  return kLogNames[static_cast<std::size_t>(operation)].second;
-}
-
-LogOperation log_operation_named(std::string_view name) {
-  for (const auto& [operation, known] : kLogNames) {
-    if (known == name && operation != LogOperation::unknown) return operation;
-  }
-  throw InputError(
-      fmt::format("--collective: found {}, expected all-reduce, all-gather, reduce-scatter, "
-                  "all-to-all, broadcast, reduce, send-receive, latency or bandwidth",
-                  printable(name)));
-}
-
-double bus_factor_of(LogOperation operation, int ranks) {
-  const double n = std::max(ranks, 1);
-  switch (operation) {
-    case LogOperation::all_reduce:
-      return 2 * (n - 1) / n;
-    case LogOperation::all_gather:
-    case LogOperation::reduce_scatter:
-    case LogOperation::all_to_all:
-      return (n - 1) / n;
-    default:
-      return 1;
-  }
-}
 
 void complete(LogSweep& sweep, LogOperation operation, int ranks, int nodes, const std::string& origin) {
   if (operation != LogOperation::unknown) sweep.operation = operation;

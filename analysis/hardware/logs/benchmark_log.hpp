@@ -6,44 +6,9 @@
 #include <string_view>
 #include <vector>
 
+#include "analysis/hardware/logs/log_sweep.hpp"
+
 namespace plumbline {
-
-/// Operation of a sweep; `message`: time of one message, `stream`: rate of many of one direction.
-enum class LogOperation {
-  unknown,
-  all_reduce,
-  all_gather,
-  reduce_scatter,
-  all_to_all,
-  broadcast,
-  reduce,
-  ring,  // every rank sends to the next (nccl-tests' sendrecv)
-  message,
-  stream
-};
-std::string_view name_of(LogOperation operation);
-/// Throws InputError: "--collective: found …".
-LogOperation log_operation_named(std::string_view name);
-
-/// One line: `bytes` as nccl-tests count them (the gathered output, the scattered input, all that a rank
-/// sends to all).
-struct LogPoint {
-  double bytes = 0;
-  double seconds = 0;
-};
-
-/// One table of a log.
-struct LogSweep {
-  std::string tool;  // "nccl-tests", "rccl-tests", "osu", "perftest"
-  LogOperation operation = LogOperation::unknown;
-  int ranks = 0;  // 0: the log does not say
-  int nodes = 0;
-  bool in_place = false;
-  std::string device{};  // "NVIDIA H100 80GB HBM3"; empty: not said
-  std::vector<LogPoint> points{};
-  double bus_factor = 0;     // printed bus bandwidth ÷ algorithm bandwidth; 0: not printed
-  bool of_one_peer = false;  // sizes are what a rank sends to each other one (OSU), until complete()
-};
 
 inline constexpr std::size_t kMostLogBytes = std::size_t{64} << 20;
 
@@ -55,8 +20,5 @@ std::vector<LogSweep> read_benchmark_log(std::string_view text, const std::strin
 /// What a log leaves out, from the user: 0 and `unknown` keep what it says. Throws InputError where ranks,
 /// nodes or the operation stay unknown, or contradict each other.
 void complete(LogSweep& sweep, LogOperation operation, int ranks, int nodes, const std::string& origin);
-
-/// Bus bandwidth ÷ algorithm bandwidth of an operation over `ranks` (nccl-tests, doc/PERFORMANCE.md).
-double bus_factor_of(LogOperation operation, int ranks);
 
 }  // namespace plumbline

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "analysis/hardware/logs/benchmark_log.hpp"
+#include "analysis/hardware/logs/log_sweep.hpp"
 
 namespace plumbline {
 

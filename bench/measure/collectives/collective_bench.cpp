@@ -16,7 +16,8 @@ constexpr double kNarrow = 0.02;  // half of the interval, relative
 constexpr int kFewestBlocks = 5;
 constexpr int kBlocksOfLimit = 25;  // a block takes this part of the limit
 constexpr int kMostCalls = 10'000;  // of a block
-constexpr std::int64_t kLarge = std::int64_t{4} << 20;
+constexpr int kLooks = 4;           // at the time of a call
+constexpr int kFirstCalls = 8;
 constexpr int kTag = 82;
 
 const char* nccl_type_name(DType type) {
@@ -63,9 +64,7 @@ class BenchedSize {
   std::pair<MedianInterval, std::int64_t> time(double limit_s) {
     operators_.fill(buffers_.input, 0);  // sums of sums stay finite
     (void)block(1);                      // connections are made, pages are there
-    const double first = block(buffers_.size() >= kLarge ? 1 : 4);
-    const int calls =
-        std::clamp(static_cast<int>(limit_s / kBlocksOfLimit / std::max(first, 1e-9)), 1, kMostCalls);
+    const int calls = calls_of_block(limit_s / kBlocksOfLimit);
     std::vector<double> seconds;
     const Seconds start = monotonic_now();
     do {
@@ -84,6 +83,18 @@ class BenchedSize {
   }
 
  private:
+  /// As many as take that long. A disturbance makes them seem slow: fewer are tried again.
+  int calls_of_block(double seconds) {
+    int calls = 1;
+    for (int look = 0; look < kLooks; ++look) {
+      const double each = std::max(block(calls) * calls_within(), 1e-9);
+      const int wanted = std::clamp(static_cast<int>(seconds / each), 1, kMostCalls);
+      if (wanted < 2 * calls) return std::max(calls, 1);
+      calls = look == 0 ? std::min(wanted, kFirstCalls) : wanted;
+    }
+    return calls;
+  }
+
   double block(int calls) {
     operators_.synchronize();
     communicator_.barrier(Group::world);

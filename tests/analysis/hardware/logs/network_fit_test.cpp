@@ -76,7 +76,7 @@ TEST(NetworkFit, GivesPublicLogsBackTheirRates) {
     double bus_gb;  // of the largest sizes, printed
   };
   const Case cases[] = {{public_logs::kGb200, "gb200-nvl72", 72, 18, 800},
-                        {public_logs::kV100, "v100-sxm2-32gb", 64, 8, 4.3},
+                        {public_logs::kV100, "v100-sxm-32gb", 64, 8, 4.3},
                         {public_logs::kH100Pair, "h100-pcie-80gb", 2, 1, 115.6},
                         {public_logs::kMi300x, "mi300x", 8, 1, 161},
                         {public_logs::kOsuBandwidth, "a100-sxm-40gb", 2, 1, 85}};

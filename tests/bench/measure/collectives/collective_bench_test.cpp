@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <random>
+#include <tuple>
 #include <vector>
 
 #include "core/backends/mpi/mpi_communicator.hpp"
@@ -83,7 +84,7 @@ TEST(CollectiveBench, MeasuresEveryKindWithoutWrongElements) {
     const auto memory = host_memory();
     for (const DType type : {DType::fp32, DType::bf16, DType::int32}) {
       std::vector<CollectiveRow> rows;
-      const BenchRequest request{all_calls(), {4, 1 << 16, 64}, type, group, 0.01};
+      const BenchRequest request{all_calls(), {4, 1 << 16, 64}, type, group, 0.002};
       EXPECT_EQ(bench_collectives(communicator, *operators, *memory, request,
                                   [&](const CollectiveRow& row) { rows.push_back(row); }),
                 0);
@@ -97,7 +98,10 @@ TEST(CollectiveBench, MeasuresEveryKindWithoutWrongElements) {
         EXPECT_EQ(row.ranks, world());
         EXPECT_GT(row.calls, 0);
         const CollectiveRow read = parse_collective_row(to_json(row).dump(), "row");
-        EXPECT_EQ(to_json(read).dump(), to_json(row).dump());
+        EXPECT_NEAR(read.seconds / row.seconds, 1, 1e-9);
+        EXPECT_NEAR(read.bus_gb(), row.bus_gb(), 1e-9 * row.bus_gb());
+        EXPECT_EQ(std::tie(read.call, read.size, read.count, read.in_place, read.group, read.calls),
+                  std::tie(row.call, row.size, row.count, row.in_place, row.group, row.calls));
       }
     }
   }
@@ -149,7 +153,9 @@ TEST(CollectiveBench, ReportsWrongElementsOfARun) {
   const std::int64_t wrong = bench_collectives(communicator, *operators, *memory, request,
                                                [&](const CollectiveRow& row) { rows.push_back(row); });
   EXPECT_EQ(wrong, 2 * world());  // out of place and in place, an element of every rank
-  if (inner.rank() == 0) EXPECT_EQ(rows.at(0).wrong, world());
+  if (inner.rank() == 0) {
+    EXPECT_EQ(rows.at(0).wrong, world());
+  }
 }
 
 TEST(CollectiveBench, KnowsTheIntervalOfAMedian) {
