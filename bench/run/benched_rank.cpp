@@ -16,8 +16,6 @@
 namespace plumbline {
 namespace {
 
-constexpr int kWrongElements = 1;
-
 /// Words that ranks of other hosts must have been given alike.
 RankFacts facts_of(const BenchRequest& request, const Layout& layout) {
   std::string calls;
@@ -84,7 +82,7 @@ int run_as_benched_rank(const BenchRequest& request, const Layout& layout, Backe
       const auto memory = host_memory();
       wrong = bench_collectives(control, *operators, *memory, request, on_row);
     }
-    return wrong == 0 ? 0 : kWrongElements;
+    return static_cast<int>(wrong == 0 ? ExitCode::done : ExitCode::regressed);
   });
 }
 

@@ -99,8 +99,8 @@ int launch_ranks(const BenchOptions& options, bool quiet) {
   spec.hosts = hosts;
   spec.timeout_per_step = true;
   spec.bind_ranks = backend == Backend::cpu;
-  spec.on_tick = [] { return !Interrupts::requested(); };
   std::exception_ptr failure;  // of printing, in the launcher's callback
+  spec.on_tick = [&] { return !Interrupts::requested() && !failure; };
   spec.on_line = [&](const OutputLine& line) {
     if (line.rank == 0 && !line.error_stream && line.text.starts_with('{') && !failure) {
       try {
@@ -118,7 +118,9 @@ int launch_ranks(const BenchOptions& options, bool quiet) {
   const bool wrong = result.ending == Ending::exited && result.exit_code == 1;
   if (!result.ok() && !wrong) {
     const auto [status, reason] = meaning_of(result);
-    throw Error(fmt::format("{}: {}", name_of(status), reason), exit_code_of(status));
+    const bool late = status == Status::timeout;
+    throw Error(fmt::format("{}: {}", name_of(status), reason),
+                late ? ExitCode::rank_failed : exit_code_of(status));
   }
   printer.end();
   return result.exit_code;

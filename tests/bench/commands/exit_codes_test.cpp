@@ -32,11 +32,16 @@ std::vector<Case> all_cases() {
   const std::string eight = "llama-3.1-8b --gpus 8 --tp 8 --gbs 8" + kModel;
   const std::string seventy = "llama-3.1-70b --gpus 8 --tp 8 --gbs 8" + kModel;
   const std::string pipeline = "1f1b --pp 2 --microbatches 4";
+  const std::string bench = "collective all-reduce --sizes 64 --time-limit 0.01";
+  const std::string import = "sizes.csv" + kModel;
   const std::string generation = "run.yaml --max-new-tokens 4";
   return {
       {"ask", done, "--schema"},
       {"ask", bad_input, "abacus"},
       {"ask", rank_failed, "--schema" + kFull},
+      {"bench", done, bench},
+      {"bench", bad_input, "abacus"},
+      {"bench", rank_failed, bench + kFull},
       {"calibrate", bad_input, "--backend abacus"},
       {"calibrate", rank_failed, "--json", "PATH=/nowhere;"},
       {"compare", done, "out"},
@@ -70,6 +75,9 @@ std::vector<Case> all_cases() {
       {"help", done, "run"},
       {"help", bad_input, "abacus"},
       {"help", rank_failed, "run" + kFull},
+      {"import-bench", done, import},
+      {"import-bench", bad_input, "nowhere"},
+      {"import-bench", rank_failed, import + kFull},
       {"list", done, "models"},
       {"list", bad_input, "abacus"},
       {"list", rank_failed, "models" + kFull},
@@ -121,8 +129,8 @@ std::vector<Case> all_cases() {
   };
 }
 
-/// Reached by tests of their own: it measures for more than a minute.
-const std::set<std::pair<std::string, ExitCode>> kElsewhere = {{"calibrate", done}};
+/// Reached by tests of their own: it measures for more than a minute; elements are wrong.
+const std::set<std::pair<std::string, ExitCode>> kElsewhere = {{"calibrate", done}, {"bench", regressed}};
 
 class ExitCodes : public ProgramFolder {
  protected:
@@ -130,6 +138,7 @@ class ExitCodes : public ProgramFolder {
     const std::string run = kSmallRun;
     write("run.yaml", run + "steps: 2\n");
     write("long.yaml", run + "steps: 1000000\ntimeout_s: 3\n");
+    write("sizes.csv", "collective,ranks,rankspernode,size,time\nAllReduce,8,8,1024,20\n");
     write("costs.json", R"({"stages": [{"forward_us": 100, "backward_us": 200}]})");
     fs::create_symlink("/dev/full", folder_ / "full.csv");
   }

@@ -32,6 +32,18 @@ void check_all_reduce(MpiCommunicator& communicator, Group group, const Peers& p
   } else {
     communicator.all_reduce(group, buffer.matrix(), op);
   }
+  const Buffer before = Buffer::random(type, elements, communicator.rank(), seed);
+  Buffer input = before;
+  Buffer apart(type, elements);
+  if (seed % 2 == 0) {
+    Ticket ticket =
+        communicator.start({CollectiveKind::all_reduce, group, input.matrix(), apart.matrix(), op});
+    communicator.wait(ticket);
+  } else {
+    communicator.all_reduce(group, input.matrix(), apart.matrix(), op);
+  }
+  EXPECT_TRUE(apart.bytes == buffer.bytes) << "out of place, over " << name_of(group);
+  EXPECT_TRUE(input.bytes == before.bytes) << "the input has changed";
   std::vector<Buffer> inputs;
   inputs.reserve(members.size());
   for (int member : members) inputs.push_back(Buffer::random(type, elements, member, seed));

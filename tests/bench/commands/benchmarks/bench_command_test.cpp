@@ -49,7 +49,8 @@ TEST_F(BenchCommand, PrintsColumnsOfNcclTestsAndThePrediction) {
     EXPECT_EQ(words[2], "float");
     EXPECT_EQ(words[8], "0");
     EXPECT_NE(words[9], "-");
-    EXPECT_NEAR(std::stod(words[0]) / std::stod(words[5]) * 1e-3, std::stod(words[6]), 0.001);
+    const double rate = std::stod(words[0]) / std::stod(words[5]) * 1e-3;
+    EXPECT_NEAR(rate, std::stod(words[6]), 0.001 + 0.02 * rate);  // the time has two digits
   }
   EXPECT_EQ(rows, 4 * 4);  // sizes 8, 64, 512, 4096
 }
@@ -81,7 +82,7 @@ TEST_F(BenchCommand, PrintsOsusFormCsvJsonAndAPlot) {
   const Said osu = plumbline("bench collective latency bandwidth" + quick_);
   ASSERT_EQ(osu.exit_code, 0) << osu.err;
   EXPECT_THAT(osu.out, HasSubstr("\n# Size          Latency (us)"));
-  EXPECT_THAT(osu.out, HasSubstr("\n# Size        Bandwidth (MB/s)\n"));
+  EXPECT_THAT(osu.out, HasSubstr("\n# Size      Bandwidth (MB/s)\n"));
   const Said csv = plumbline("bench collective all-to-all-uneven --csv" + quick_);
   ASSERT_EQ(csv.exit_code, 0) << csv.err;
   EXPECT_THAT(csv.out, StartsWith("collective,ranks,rankspernode,gpusperrank,size,type,redop,inplace,time,"));
