@@ -273,7 +273,7 @@ class LogReader {
       sweep.tool = nccl_tool_;
       sweep.device = device_;
       sweep.ranks = ranks_.empty() ? 0 : *ranks_.rbegin() + 1;
-      // Of a log that names some of its ranks only, the hosts are not known.
+      // A log that names some of its ranks only leaves the hosts open.
       if (static_cast<int>(ranks_.size()) == sweep.ranks) sweep.nodes = static_cast<int>(hosts_.size());
       if (named_ == LogOperation::unknown) sweep.operation = guessed(factor, sweep.ranks);
     } else {
