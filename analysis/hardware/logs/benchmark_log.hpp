@@ -17,7 +17,7 @@ inline constexpr std::size_t kMostLogBytes = std::size_t{64} << 20;
 /// untrusted input. Throws InputError when there is no table, or a figure is out of range.
 std::vector<LogSweep> read_benchmark_log(std::string_view text, const std::string& origin);
 
-/// Fills in from the user: 0 and `unknown` keep what the log says. Throws InputError where ranks, nodes or the
+/// Fills in from the user: 0 and `unknown` keep the log. Throws InputError where ranks, nodes or the
 /// operation stay unknown, or contradict each other.
 void complete(LogSweep& sweep, LogOperation operation, int ranks, int nodes, const std::string& origin);
 
