@@ -14,6 +14,7 @@
 #include "bench/ask/question.hpp"
 #include "bench/ask/schedule_answer.hpp"
 #include "bench/ask/search_answer.hpp"
+#include "bench/ask/size_answer.hpp"
 #include "bench/ask/validate_answer.hpp"
 #include "bench/ask/written_value.hpp"
 #include "bench/record/record.hpp"
@@ -90,6 +91,34 @@ OrderedJson search_reply(const OrderedJsonKeys& request, const Asked& asked) {
   return json;
 }
 
+OrderedJson size_reply(const OrderedJsonKeys& request, const Asked& asked) {
+  constexpr double kMostDays = 36500;
+  constexpr double kLongest = 1e6;
+  SizeAsked question;
+  question.config = asked_config(request);
+  take_choices(question);
+  question.tokens = parse_tokens(request.string("tokens"), "tokens");
+  if (request.find("days") != nullptr) question.days = request.number("days", 0.01, kMostDays);
+  if (const std::string price = request.string_or("price", ""); !price.empty())
+    question.prices = parse_prices(price, "price");
+  question.job = usual_job(request.string_or("fleet", "llama3-405b"));
+  question.threads = static_cast<int>(request.integer_or("threads", 0, 10'000, 0));
+  question.fixed = request.boolean_or("fixed", false);
+  question.deadline_s = request.number_or("deadline_s", 1e-3, kLongest, 0);
+  request.refuse_unknown();
+  if (const std::string_view id = written_value(asked.text, "id"); !id.empty() && asked.cancels.wanted)
+    question.stopped = [&asked, id] { return asked.cancels.wanted(id); };
+  int done = 0;
+  const SizeAnswer sized =
+      answer_size(question, [&](const std::string&, int, const std::optional<SizedJob>&) {
+        if (asked.progress) asked.progress(done, done + 1);
+        ++done;
+      });
+  OrderedJson json = size_json(sized);
+  json["notes"] = sized.notes;
+  return json;
+}
+
 OrderedJson validate_reply(const OrderedJsonKeys& request, const Asked& asked) {
   request.refuse_unknown();
   return validate_answer(asked.progress);
@@ -130,10 +159,11 @@ struct Kind {
   std::string_view name;
   OrderedJson (*reply)(const OrderedJsonKeys& request, const Asked& asked);
 };
-constexpr Kind kKinds[] = {
-    {"predict", predict_reply},   {"legality", legality_reply}, {"compare", compare_reply},
-    {"search", search_reply},     {"validate", validate_reply}, {"schedule", schedule_reply},
-    {"simulate", simulate_reply}, {"records", records_reply},   {"cancel", cancel_reply}};
+constexpr Kind kKinds[] = {{"predict", predict_reply},   {"legality", legality_reply},
+                           {"compare", compare_reply},   {"search", search_reply},
+                           {"size", size_reply},         {"validate", validate_reply},
+                           {"schedule", schedule_reply}, {"simulate", simulate_reply},
+                           {"records", records_reply},   {"cancel", cancel_reply}};
 
 OrderedJson reply_to(const OrderedJsonKeys& request, const Asked& asked) {
   const std::string name = request.string_or("ask", "");

@@ -69,40 +69,6 @@ std::string pasted(const std::string& word) {
 /// Key that no candidate has, since a software either pads the vocabulary or does not.
 constexpr const char* kPaddedVocabulary = "make_vocab_size_divisible_by";
 
-/// `config` with the vocabulary that its software has, unless the question gives it.
-RunConfig searched_config(const SearchQuestion& question, RunConfig config) {
-  if (!software_arguments(config.machine.software).pads_vocabulary && !gives(question, kPaddedVocabulary))
-    config.parallel.make_vocab_size_divisible_by = 1;
-  return config;
-}
-
-/// `predict` of one candidate: the question's keys, and the candidate's keys that differ. `config` is the
-/// question's, `base` that of the search.
-std::string command_of(const SearchQuestion& asked, const RunConfig& config, const RunConfig& base,
-                       const Candidate& candidate) {
-  const auto settings = settings_of(candidate);
-  std::string command = "plumbline predict";
-  if (!asked.source.empty()) command += " " + pasted(asked.source);
-  const auto add = [&](const ConfigKey& key, const std::string& value) {
-    command += fmt::format(" --{} {}", key.alias.empty() ? key.flag() : key.alias, pasted(value));
-  };
-  for (const Override& given : asked.keys) {
-    const ConfigKey& key = get_config_key(given.key, "search");
-    const bool searched =
-        std::ranges::any_of(settings, [&](const auto& each) { return each.first == key.name; });
-    if (!searched) add(key, given.value);
-  }
-  if (!gives(asked, "world_size"))
-    add(*find_config_key("world_size"), std::to_string(config.parallel.world_size));
-  const ConfigKey& padding = *find_config_key(kPaddedVocabulary);
-  if (padding.print(base) != padding.print(config)) add(padding, padding.print(base));
-  for (const auto& [name, value] : settings) {
-    const ConfigKey& key = *find_config_key(name);
-    if (name == "data_parallel_size" || gives(asked, name) || key.print(config) != value) add(key, value);
-  }
-  return command;
-}
-
 double in_gib(Bytes bytes) {
   return static_cast<double>(bytes.value) / kBytesPerGiB;
 }
@@ -126,6 +92,37 @@ void check_searched(const SearchQuestion& question, const RunConfig& config) {
 }
 
 }  // namespace
+
+RunConfig searched_config(const SearchQuestion& question, RunConfig config) {
+  if (!software_arguments(config.machine.software).pads_vocabulary && !gives(question, kPaddedVocabulary))
+    config.parallel.make_vocab_size_divisible_by = 1;
+  return config;
+}
+
+std::string predict_command(const SearchQuestion& asked, const RunConfig& config, const RunConfig& base,
+                            const Candidate& candidate) {
+  const auto settings = settings_of(candidate);
+  std::string command = "plumbline predict";
+  if (!asked.source.empty()) command += " " + pasted(asked.source);
+  const auto add = [&](const ConfigKey& key, const std::string& value) {
+    command += fmt::format(" --{} {}", key.alias.empty() ? key.flag() : key.alias, pasted(value));
+  };
+  for (const Override& given : asked.keys) {
+    const ConfigKey& key = get_config_key(given.key, "search");
+    const bool searched =
+        std::ranges::any_of(settings, [&](const auto& each) { return each.first == key.name; });
+    if (!searched) add(key, given.value);
+  }
+  if (!gives(asked, "world_size"))
+    add(*find_config_key("world_size"), std::to_string(config.parallel.world_size));
+  const ConfigKey& padding = *find_config_key(kPaddedVocabulary);
+  if (padding.print(base) != padding.print(config)) add(padding, padding.print(base));
+  for (const auto& [name, value] : settings) {
+    const ConfigKey& key = *find_config_key(name);
+    if (name == "data_parallel_size" || gives(asked, name) || key.print(config) != value) add(key, value);
+  }
+  return command;
+}
 
 void check_numbers(const SearchQuestion& question) {
   if (question.top < 1 || question.top > 10000) {
@@ -204,7 +201,7 @@ SearchAnswer answer_search(const SearchQuestion& question, const RunConfig& give
       request.limits.context,
       request.limits.expert,
       ways_of_best(config, result.best.front(), hardware),
-      [question, given, config](const Candidate& c) { return command_of(question, given, config, c); }};
+      [question, given, config](const Candidate& c) { return predict_command(question, given, config, c); }};
   return {config, result, std::move(context)};
 }
 

@@ -32,6 +32,14 @@ struct SearchAnswer {
 /// Throws InputError for a number out of its range.
 void check_numbers(const SearchQuestion& question);
 
+/// `config` with the vocabulary that its software has, unless the question gives it.
+RunConfig searched_config(const SearchQuestion& question, RunConfig config);
+
+/// The `predict` command of one candidate: the question's keys, and the candidate's keys that differ.
+/// `config` is the question's, `base` that of the search.
+std::string predict_command(const SearchQuestion& asked, const RunConfig& config, const RunConfig& base,
+                            const Candidate& candidate);
+
 /// Searches for `given`, which is the question's. Throws InputError when it cannot be searched, OutOfMemory
 /// when nothing fits, Error (timed_out) when it was stopped before it found anything that fits, and whatever
 /// `progress(done, all)` throws, which ends the search.

@@ -30,6 +30,7 @@ void add_generate_command(CLI::App& app, CommandAction& action);
 void add_goodput_command(CLI::App& app, CommandAction& action);
 void add_schedule_command(CLI::App& app, CommandAction& action);
 void add_simulate_command(CLI::App& app, CommandAction& action);
+void add_size_command(CLI::App& app, CommandAction& action);
 void add_search_command(CLI::App& app, CommandAction& action);
 void add_ask_command(CLI::App& app, CommandAction& action);
 void add_stragglers_command(CLI::App& app, CommandAction& action);

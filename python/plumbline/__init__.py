@@ -10,7 +10,7 @@ from ._prediction import Legality, Prediction, compare, legality, predict
 from ._program import matrix, program, run
 from ._records import load_records, load_trace
 from ._schedules import Schedule, Simulation, schedule, simulate
-from ._tables import search, validate
+from ._tables import search, size, validate
 
 __all__ = [
     "DoesNotFit",
@@ -32,5 +32,6 @@ __all__ = [
     "schedule",
     "search",
     "simulate",
+    "size",
     "validate",
 ]

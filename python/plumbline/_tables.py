@@ -49,6 +49,38 @@ def search(
     return table
 
 
+def size(
+    config: Config = None,
+    /,
+    *,
+    tokens: str,
+    days: Optional[float] = None,
+    price: Optional[str] = None,
+    fleet: Optional[str] = None,
+    fixed: bool = False,
+    threads: int = 0,
+    deadline_s: Optional[float] = None,
+    **keys: Value,
+) -> pandas.DataFrame:
+    """Find the fewest accelerators that train a model on `tokens` ("2T") in `days`, or the days on `gpus`.
+
+    One row for each accelerator ("h100,b200" in `hardware`) and number of GPUs on its frontier, as in
+    `plumbline size --json`; `attrs` has the other figures, `attrs["fewest"]` the answer. price: of a
+    GPU-hour, "h100=2.5/h". gbs: sequences of a step, or a range, "512:2048". fixed: no search. Raises as
+    `search`.
+    """
+    import pandas
+
+    request = request_of("size", config, keys)
+    request.update(tokens=tokens, threads=threads, fixed=fixed)
+    optional = {"days": days, "price": price, "fleet": fleet, "deadline_s": deadline_s}
+    request.update({key: value for key, value in optional.items() if value is not None})
+    reply = ask(request)
+    table = pandas.DataFrame([row for each in reply["hardware"] for row in each["frontier"]])
+    table.attrs.update({key: value for key, value in reply.items() if key not in ("schema", "id")})
+    return table
+
+
 def validate(*, rows: bool = False) -> pandas.DataFrame:
     """Compare predictions with published measurements; one row per table, or with rows=True per figure.
 

@@ -89,6 +89,16 @@ class Tables(unittest.TestCase):
         self.assertIn("--gpus 4", best.command[0])
         self.assertEqual(set(keys), {"tensor_model_parallel_size", "micro_batch_size", "zero_stage"})
 
+    def test_size(self):
+        sizes = plumbline.size(
+            "gpt2-124m", tokens="10B", days=3, price="h100=2/h", gbs=64, hardware="h100", threads=1
+        )
+        self.assertTrue(sizes.days.is_monotonic_decreasing)
+        fewest = sizes.attrs["fewest"]
+        self.assertIn(fewest["gpus"], list(sizes.gpus))
+        self.assertLessEqual(fewest["days"], 3)
+        self.assertAlmostEqual(fewest["cost"], 2 * fewest["gpu_hours"])
+
     def test_compare(self):
         table = plumbline.compare([{"tp": 4}, {"tp": 3}], KEYS)
         self.assertEqual(table.step_s[0], plumbline.predict(KEYS).step_s)

@@ -63,6 +63,9 @@ constexpr Room kRooms[] = {
      "analysis/step analysis/time analysis/time/stage analysis/work core/base core/config core/schedule "
      "core/trace"},
     {"analysis/silicon", "core/base"},
+    {"analysis/size",
+     "analysis/hardware analysis/predict analysis/published analysis/reliability analysis/search "
+     "analysis/stragglers core/base core/config"},
     {"analysis/simulate", "core/base core/schedule core/trace core/validate"},
     {"analysis/step",
      "analysis/hardware analysis/hardware/profiles core/base core/config core/config/families core/parallel "
@@ -83,9 +86,10 @@ constexpr Room kRooms[] = {
     {"analysis/work/routing", "analysis/step analysis/work core/base core/config core/schedule"},
     {"bench", "bench/commands bench/processes/launch core/base"},
     {"bench/ask",
-     "analysis/hardware analysis/hardware/profiles analysis/predict analysis/published analysis/search "
-     "analysis/simulate analysis/step bench/plan bench/record bench/show/views core/base core/config "
-     "core/config_text core/launch_files core/schedule core/schedule_text core/trace core/validate "
+     "analysis/hardware analysis/hardware/profiles analysis/predict analysis/published analysis/reliability "
+     "analysis/search analysis/simulate analysis/step bench/plan bench/record bench/show/views "
+     "bench/show/views/size core/base core/config core/config_text core/launch_files core/schedule "
+     "core/schedule_text core/trace core/validate "
      "schedules"},
     {"bench/commands",
      "analysis/hardware analysis/hardware/profiles analysis/predict analysis/published analysis/reliability "
@@ -110,6 +114,9 @@ constexpr Room kRooms[] = {
      "bench/commands/help bench/commands/schedules core/base core/config core/config/families"},
     {"bench/commands/operators",
      "analysis/hardware analysis/operators bench/commands bench/measure/machine bench/show/text core/base"},
+    {"bench/commands/reliability",
+     "analysis/predict analysis/reliability bench/ask bench/commands bench/measure/machine bench/plan "
+     "bench/show/text bench/show/views/cluster bench/show/views/size core/base core/config"},
     {"bench/commands/run",
      "bench/commands bench/evaluate bench/measure/machine bench/plan bench/processes/hosts "
      "bench/processes/launch bench/run bench/run/recovery bench/show/report bench/show/text "
@@ -180,6 +187,7 @@ constexpr Room kRooms[] = {
     {"bench/show/views/cluster",
      "analysis/reliability analysis/stragglers analysis/topology analysis/work bench/record "
      "bench/show/report bench/show/text core/base core/config core/schedule"},
+    {"bench/show/views/size", "analysis/size bench/show/report bench/show/text bench/show/views core/base"},
     {"bench/training/check",
      "bench/convert bench/training/stage bench/training/weights core/base core/config core/files core/run "
      "core/tensor kernels/cpu"},

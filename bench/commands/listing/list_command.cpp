@@ -204,7 +204,7 @@ struct Kind {
   OrderedJson (*json)();
 };
 
-const std::vector<Kind>& kinds() {
+const std::vector<Kind>& listed_kinds() {
   static const std::vector<Kind> kKinds = {{"models", models_text, models_json},
                                            {"hardware", hardware_text, hardware_json},
                                            {"software", software_text, software_json},
@@ -219,7 +219,7 @@ void add_list_command(CLI::App& app, CommandAction& action) {
   const auto asked = std::make_shared<std::string>();
   const auto json = std::make_shared<bool>(false);
   std::vector<std::string> names;
-  for (const Kind& kind : kinds()) names.push_back(kind.name);
+  for (const Kind& kind : listed_kinds()) names.push_back(kind.name);
   command->add_option("kind", *asked, fmt::format("Kind of names: {}", fmt::join(names, ", ")))
       ->required()
       ->check(CLI::IsMember(names));
@@ -227,7 +227,7 @@ void add_list_command(CLI::App& app, CommandAction& action) {
   command->callback([=, &action] {
     action = [=] {
       const auto kind =
-          std::find_if(kinds().begin(), kinds().end(), [&](const Kind& each) { return each.name == *asked; });
+          std::find_if(listed_kinds().begin(), listed_kinds().end(), [&](const Kind& each) { return each.name == *asked; });
       fmt::print("{}", *json ? output_json(kind->json(), 2) + "\n" : kind->text());
       return 0;
     };

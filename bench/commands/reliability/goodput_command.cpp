@@ -10,13 +10,13 @@
 #include "bench/commands/commands.hpp"
 #include "bench/commands/config_options.hpp"
 #include "bench/commands/number_range.hpp"
+#include "bench/commands/reliability/job_options.hpp"
 #include "bench/plan/plan.hpp"
 #include "bench/show/text/still_working.hpp"
 #include "bench/show/views/cluster/goodput_plot.hpp"
 #include "bench/show/views/cluster/goodput_report.hpp"
 #include "core/base/atomic_file.hpp"
 #include "core/base/error.hpp"
-#include "core/base/text_input.hpp"
 #include "core/config/config_checks.hpp"
 
 namespace plumbline {
@@ -24,18 +24,10 @@ namespace {
 
 struct GoodputOptions {
   ConfigOptions config;
-  std::string fleet = "llama3-405b";
+  JobOptions job;
   double days = 30;
   int trials = 10000;
   double step = 0;
-  double detect = 60;
-  double restart = 162;
-  double hot_swap = -1;
-  std::string size;
-  double write = 100;
-  double read = 100;
-  double stall = -1;
-  double interval = 0;
   int spares = -1;
   double repair_hours = 0;
   int groups = 0;
@@ -106,27 +98,13 @@ SpareNodes spares_of(const GoodputOptions& options) {
 }
 
 GoodputRequest request_of(const GoodputOptions& options, const RunConfig& config) {
-  GoodputRequest request;
-  if (options.size.empty() && config.finetune.lora()) {
-    throw InputError(
-        "goodput: --checkpoint-size: missing; expected what a checkpoint of the adapters takes: with frozen "
-        "lora the "
-        "model itself is not written");
-  }
-  request.fleet = load_fleet(options.fleet);
+  check_checkpoint(options.job, config, "goodput");
+  GoodputRequest request = job_of(options.job);
+  if (request.checkpoint.size.value == 0)
+    request.checkpoint.size = {kCheckpointBytesPerParameter * config.model.parameters()};
   request.gpus = config.parallel.world_size;
   request.tokens_per_step =
       static_cast<double>(config.batch.global_batch_size) * static_cast<double>(config.batch.seq_length);
-  request.checkpoint.size = options.size.empty()
-                                ? Bytes{kCheckpointBytesPerParameter * config.model.parameters()}
-                                : parse_bytes(options.size, "--checkpoint-size");
-  request.checkpoint.write = {1e9 * options.write};
-  request.checkpoint.read = {1e9 * options.read};
-  if (options.stall >= 0) request.checkpoint.stall = Seconds{options.stall};
-  if (options.interval > 0) request.interval = Seconds{options.interval};
-  request.recovery.detect = {options.detect};
-  request.recovery.restart = {options.restart};
-  if (options.hot_swap >= 0) request.recovery.hot_swap = Seconds{options.hot_swap};
   if (options.groups > 0) {
     check_groups(options.groups, options.elastic_restarts, config);
     request.recovery.elastic_groups = options.groups;
@@ -165,20 +143,7 @@ int run_goodput(const GoodputOptions& options) {
   return static_cast<int>(ExitCode::done);
 }
 
-void add_recovery_options(CLI::App& command, GoodputOptions& options) {
-  command
-      .add_option(
-          "--detect", options.detect,
-          "Failure detection time, in seconds; with --restart's default OLMo's median recovery of 3 min 42 s")
-      ->check(number_from(0.0, 1e7))
-      ->capture_default_str();
-  command
-      .add_option("--restart", options.restart,
-                  "Restart time from detection to reading the checkpoint, in seconds")
-      ->check(number_from(0.0, 1e7))
-      ->capture_default_str();
-  command.add_option("--hot-swap", options.hot_swap, "Restart time with a hot spare node, in seconds")
-      ->check(number_from(0.0, 1e7));
+void add_elastic_options(CLI::App& command, GoodputOptions& options) {
   command.add_option("--spares", options.spares, "Spare nodes (default: unlimited)")
       ->check(number_from(0, 1'000'000));
   command.add_option("--repair-hours", options.repair_hours, "Repair time of a failed node, in hours")
@@ -203,38 +168,13 @@ void add_recovery_options(CLI::App& command, GoodputOptions& options) {
       ->capture_default_str();
 }
 
-void add_checkpoint_options(CLI::App& command, GoodputOptions& options) {
-  command.add_option(
-      "--checkpoint-size", options.size,
-      "Checkpoint size, such as 5.2TiB (default: 14 bytes per parameter, weights and Adam's states)");
-  command
-      .add_option("--checkpoint-write", options.write,
-                  "Checkpoint write bandwidth of the job, in GB/s; 50 to 200 are common")
-      ->check(number_from(1e-3, 1e9))
-      ->capture_default_str();
-  command.add_option("--checkpoint-read", options.read, "Checkpoint read bandwidth of the job, in GB/s")
-      ->check(number_from(1e-3, 1e9))
-      ->capture_default_str();
-  command
-      .add_option("--checkpoint-stall", options.stall,
-                  "Stall per asynchronous save, in seconds (default: blocking saves)")
-      ->check(number_from(0.0, 1e6));
-  command
-      .add_option("--checkpoint-interval", options.interval,
-                  "Checkpoint interval, in seconds of work (default: the best)")
-      ->check(number_from(0.001, 1e8));
-}
-
 }  // namespace
 
 void add_goodput_command(CLI::App& app, CommandAction& action) {
   CLI::App* command = app.add_subcommand("goodput", "Predict goodput under failures and checkpoints");
   const auto options = std::make_shared<GoodputOptions>();
   add_config_options(*command, options->config);
-  command
-      ->add_option("--fleet", options->fleet, "Failure rates: llama3-405b, rsc-1, rsc-2, ft-hsdp, or a file")
-      ->capture_default_str()
-      ->type_name("FLEET.yaml");
+  add_fleet_option(*command, options->job);
   command->add_option("--days", options->days, "Length of each trial, in days")
       ->check(number_from(0.01, 3650.0))
       ->capture_default_str();
@@ -244,8 +184,9 @@ void add_goodput_command(CLI::App& app, CommandAction& action) {
   command
       ->add_option("--step-time", options->step, "Measured step time, in seconds, in place of the prediction")
       ->check(number_from(1e-6, 1e6));
-  add_recovery_options(*command, *options);
-  add_checkpoint_options(*command, *options);
+  add_recovery_options(*command, options->job);
+  add_elastic_options(*command, *options);
+  add_checkpoint_options(*command, options->job);
   command
       ->add_option("--gpu-watts", options->watts,
                    "Power per GPU with its share of host, network and cooling, in watts")
