@@ -60,8 +60,7 @@ def stable_text(text):
         return json.dumps(stable(json.loads(text)), indent=1)
     except ValueError:
         pass
-    text = re.sub(r"[0-9.]+ (m?s|us)$", "TIME", text, count=1) if "configurations on" in text else text
-    return re.sub(r"(?m)^(.* configurations on .*), [0-9.]+ .?s.*$", r"\1", text)
+    return re.sub(r"(?m)^(.* configurations (of .*)?on .*); (searched|stopped) .*$", r"\1", text)
 
 
 class Snapshot:

@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <numeric>
+#include <optional>
 #include <queue>
 #include <tuple>
 
@@ -114,6 +117,9 @@ class Selection {
     if (best_.size() > most_) best_.pop_back();
   }
   bool has_fitting() const { return !best_.empty(); }
+  /// Most bytes of the tensors of a candidate that fits; 0: unknown.
+  Bytes limit() const { return limit_; }
+  const Candidate& fastest() const { return best_.front().candidate; }
   void finish(SearchResult& result) const {
     for (const Found& found : best_) result.best.push_back(found.candidate);
     for (const Found& found : front_.list()) result.front.push_back(found.candidate);
@@ -159,6 +165,16 @@ bool selection_differs(const RunConfig& config) {
          (named && traits_of(software).selects_modules);
 }
 
+/// Time from the start after which a first candidate is looked for.
+constexpr std::chrono::milliseconds kLookAhead{400};
+
+/// A step through `count` things that visits all of them, far from one to the next.
+int stride_over(int count) {
+  int stride = std::max(1, static_cast<int>(0.618 * count));
+  while (std::gcd(stride, count) != 1) ++stride;
+  return stride;
+}
+
 /// One search, on some threads until all families are known.
 class Search {
  public:
@@ -174,9 +190,15 @@ class Search {
   SearchResult run(const std::function<void(int, int)>& progress) {
     SearchResult result;
     const std::vector<OpenFamily> families = gather(explore(progress), result);
+    const auto regions = static_cast<std::size_t>(regions_);
     for (std::size_t next = 0; next < families.size() || !points_.empty();) {
-      look();
-      if (stopped_ && selection_.has_fitting()) break;
+      look(1);
+      if (progress && regions_ > 0)
+        progress(regions_ + static_cast<int>(regions * next / (families.size() + 1)), 2 * regions_);
+      if (stopped_ && selection_.has_fitting()) {
+        result.at_least = least_left(families, next);
+        break;
+      }
       if (next < families.size() && (points_.empty() || families[next].at_least <= points_.top().at_least)) {
         open(families[next++]);
       } else {
@@ -185,15 +207,72 @@ class Search {
         result.simulated += predict(point) ? 1 : 0;
       }
     }
-    result.complete = !stopped_;
+    result.complete = !stopped_ && explored_all_;
+    if (progress) progress(2 * regions_, 2 * regions_);
     selection_.finish(result);
     for (std::vector<Candidate>* list : {&result.best, &result.front}) complete(*list);
     return result;
   }
 
  private:
-  void look() {
-    if (!stopped_ && request_.stopped && request_.stopped()) stopped_ = true;
+  /// Stops where the request wants it. `share` of the time until the deadline is there for what is done now.
+  void look(double share) {
+    if (stopped_) return;
+    cancelled_ = request_.stopped && request_.stopped();
+    const auto passed = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+    stopped_ = cancelled_ || (request_.deadline_s > 0 && passed >= share * request_.deadline_s);
+  }
+
+  /// Bound of every candidate that was not predicted; 0: not all layouts were looked at.
+  Seconds least_left(const std::vector<OpenFamily>& families, std::size_t next) const {
+    if (!explored_all_) return {};
+    Seconds least = selection_.fastest().time.step;
+    if (next < families.size()) least = std::min(least, families[next].at_least);
+    if (!points_.empty()) least = std::min(least, points_.top().at_least);
+    return least;
+  }
+
+  /// No time for what only the front needs.
+  bool in_a_hurry() const { return stopped_ || !explored_all_; }
+
+  bool may_fit(Bytes peak) const { return selection_.limit().value == 0 || peak <= selection_.limit(); }
+
+  void tell(const Candidate& candidate) {
+    if (!request_.found || !candidate.fit.fits) return;
+    if (told_ && told_->value <= candidate.time.step.value) return;
+    told_ = candidate.time.step;
+    request_.found(candidate);
+  }
+
+  /// Tells of a first candidate that fits, among the families of some regions.
+  void look_ahead(const std::vector<Explored>& explored, const std::vector<int>& regions) {
+    std::vector<const OpenFamily*> families;
+    for (const int region : regions)
+      for (const OpenFamily& family : explored[static_cast<std::size_t>(region)].families)
+        if (may_fit(family.peak)) families.push_back(&family);
+    std::sort(families.begin(), families.end(),
+              [](const OpenFamily* a, const OpenFamily* b) { return before(*a, *b); });
+    constexpr std::size_t kTried = 20;
+    families.resize(std::min(families.size(), kTried));
+    Evaluator& evaluator = evaluators_.front();
+    for (const OpenFamily* of : families) {
+      evaluator.begin_region();
+      std::optional<Point> best;
+      evaluator.visit_open(
+          of->family, of->bounds,
+          [&](const SearchKeys& keys, Bytes peak, Seconds at_least) {
+            return (!request_.wanted || request_.wanted(keys)) && may_fit(peak) &&
+                   (!best || at_least < best->at_least);
+          },
+          [&](std::size_t, const SearchKeys& keys, Bytes peak, Seconds at_least) {
+            best = Point{keys, at_least, peak, 0, of->region};
+          });
+      if (!best) continue;
+      const auto bounds = evaluator.bounds(best->keys);
+      if (!bounds || !bounds->fits) continue;
+      tell(evaluator.predicted(best->keys, false));
+      return;
+    }
   }
 
   /// Families of every region, in the order of the search.
@@ -201,22 +280,34 @@ class Search {
     const std::vector<SearchRegion> regions = search_regions(request_.config, request_.limits);
     if (regions.empty()) refuse_sizes(request_.config);
     const bool selective = selection_differs(request_.config);
-    const int all = static_cast<int>(regions.size());
+    const int all = regions_ = static_cast<int>(regions.size());
     std::vector<Explored> explored(regions.size());
     std::atomic<int> done{0};
-    in_parallel(static_cast<int>(evaluators_.size()), all, [&](std::size_t worker, int i) {
+    std::vector<int> first;  // regions of the first worker until it looks ahead
+    bool ahead = !request_.found;
+    const int stride = stride_over(all);
+    in_parallel(static_cast<int>(evaluators_.size()), all, [&](std::size_t worker, int place) {
       if (stopped_) return;
+      // A search that is stopped early has seen some of everything.
+      const int i = static_cast<int>(std::int64_t{place} * stride % all);
       const auto region = static_cast<std::size_t>(i);
       Explored& found = explored[region];
       evaluators_[worker].begin_region();
       found.refused =
           visit_region(request_.config, regions[region], selective, [&](const SearchFamily& family) {
-            if (worker == 0) look();
+            if (worker == 0) look(0.5);
             if (!stopped_) add(family, i, evaluators_[worker], found);
           });
       ++done;
-      if (worker == 0 && progress) progress(done, all);
+      if (worker == 0 && progress) progress(done, 2 * all);
+      if (worker != 0 || ahead) return;
+      first.push_back(i);
+      if (std::chrono::steady_clock::now() - begin_ < kLookAhead) return;
+      ahead = true;
+      look_ahead(explored, first);
     });
+    explored_all_ = !stopped_;
+    if (!cancelled_) stopped_ = false;  // time for predictions is left
     return explored;
   }
 
@@ -259,7 +350,7 @@ class Search {
 
   /// Looks at a family's candidates, unless none can be among the best or on the front.
   void open(const OpenFamily& of) {
-    if (!selection_.open(of.peak, of.at_least, true)) return;
+    if (!selection_.open(of.peak, of.at_least, true) || (in_a_hurry() && !may_fit(of.peak))) return;
     const auto may_matter = [&](const SearchKeys& keys, Bytes peak, Seconds at_least) {
       return (!request_.wanted || request_.wanted(keys)) && selection_.open(peak, at_least, true);
     };
@@ -275,11 +366,13 @@ class Search {
     if (!selection_.open(point.peak, point.at_least, true)) return false;
     Evaluator& evaluator = evaluator_for(point.region);
     const auto bounds = evaluator.bounds(point.keys);
-    if (!bounds || (stopped_ && !bounds->fits) ||
+    if (!bounds || (in_a_hurry() && !bounds->fits) ||
         !selection_.open(bounds->peak, bounds->at_least, bounds->fits) ||
         !selection_.open(bounds->peak, evaluator.longest_chain(), bounds->fits))
       return false;
-    selection_.add({evaluator.predicted(point.keys, false), point.order}, bounds->fits);
+    const Candidate candidate = evaluator.predicted(point.keys, false);
+    selection_.add({candidate, point.order}, bounds->fits);
+    tell(candidate);
     return true;
   }
 
@@ -298,6 +391,11 @@ class Search {
   Selection selection_;
   std::priority_queue<Point, std::vector<Point>, Later> points_;
   int region_ = -1;  // of the first evaluator
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+  int regions_ = 0;
+  bool explored_all_ = false;
+  bool cancelled_ = false;
+  std::optional<Seconds> told_;  // step of the last candidate that the request was told of
   std::atomic<bool> stopped_{false};
 };
 

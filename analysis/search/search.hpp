@@ -22,6 +22,11 @@ struct SearchRequest {
   /// True from the moment at which the search ends with what it has found; empty: never. Called often, from
   /// the thread that searches.
   std::function<bool()> stopped{};
+  /// Seconds after which it ends with what it has found: half of them for a look at all layouts; 0: never.
+  double deadline_s = 0;
+  /// Told of a candidate that fits and is faster than those it was told of before; empty: nobody. Called from
+  /// the thread that searches.
+  std::function<void(const Candidate&)> found{};
 };
 
 struct SearchResult {
@@ -31,13 +36,14 @@ struct SearchResult {
   std::uint64_t simulated = 0;       // the rest cannot be among the best or on the front, by their bounds
   std::string refused;               // why one configuration that is none was refused; empty: none was
   bool complete = true;              // false: stopped; figures and lists are of what was seen until then
+  Seconds at_least{};                // then: no step is shorter; 0: not all layouts were looked at
 };
 
 /// The result of predicting every candidate; of those with equal times and bytes the first in the order of
 /// the search. Bounds of many at once rule out most, bounds of each one most others. Calls
-/// `progress(done, all)` now and then from one thread. A stopped search still predicts one candidate that
-/// fits, if it has seen any. Throws InputError when the request allows no layout at all, with the necessary
-/// change.
+/// `progress(done, all)` now and then from one thread: half of it is a look at all layouts, half the proof. A
+/// stopped search still predicts one candidate that fits, if it has seen any. Throws InputError when the
+/// request allows no layout at all, with the necessary change.
 SearchResult search(const SearchRequest& request, const HardwareProfile& hardware, const StepFor& make,
                     const std::function<void(int, int)>& progress = {});
 

@@ -86,7 +86,6 @@ OrderedJson search_reply(const OrderedJsonKeys& request, const Asked& asked) {
     question.stopped = [&asked, id] { return asked.cancels.wanted(id); };
   const SearchAnswer found = answer_search(question, config, asked.progress);
   OrderedJson json = to_json(found.result, found.context);
-  json["complete"] = found.result.complete;
   json["notes"] = notes;
   return json;
 }

@@ -163,10 +163,9 @@ SearchAnswer answer_search(const SearchQuestion& question, const RunConfig& give
   const auto seconds_so_far = [begin] {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   };
-  request.stopped = [&question, seconds_so_far] {
-    return (question.deadline_s > 0 && seconds_so_far() >= question.deadline_s) ||
-           (question.stopped && question.stopped());
-  };
+  request.stopped = question.stopped;
+  request.deadline_s = question.deadline_s;
+  request.found = question.found;
   const SearchResult result = search(request, hardware, step_for, progress);
   const double seconds = seconds_so_far();
   if (!result.complete && result.best.empty()) {
@@ -194,6 +193,7 @@ SearchAnswer answer_search(const SearchQuestion& question, const RunConfig& give
         in_gib(limit.limit), smallest, accelerators_that_fit(request, hardware)));
   }
   SearchContext context{
+      config.machine.software,
       config.machine.hardware,
       limit.limit,
       limit.by_device,

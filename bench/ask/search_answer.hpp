@@ -21,6 +21,7 @@ struct SearchQuestion {
   int most_experts = 0;             // 0: up to the number of experts
   double deadline_s = 0;            // seconds after which it ends with what it has found; 0: none
   std::function<bool()> stopped{};  // as in SearchRequest
+  std::function<void(const Candidate&)> found{};  // likewise
 };
 
 struct SearchAnswer {

@@ -9,9 +9,11 @@
 
 #include "bench/ask/launch_text.hpp"
 #include "bench/ask/search_answer.hpp"
+#include "bench/ask/size_answer.hpp"
 #include "bench/commands/commands.hpp"
 #include "bench/commands/config_options.hpp"
 #include "bench/commands/number_range.hpp"
+#include "bench/processes/launch/interrupts.hpp"
 #include "bench/show/text/progress.hpp"
 #include "bench/show/views/search_report.hpp"
 #include "core/base/error.hpp"
@@ -25,7 +27,8 @@ struct SearchOptions {
   int threads = 0;
   int most_experts = 0;
   std::optional<int> most_context;  // nothing: as the sequence asks for
-  std::string export_to;            // a framework: the best configuration's launch command
+  std::string deadline;
+  std::string export_to;  // a framework: the best configuration's launch command
   bool json = false;
   bool quiet = false;
 };
@@ -65,8 +68,17 @@ int run_search(const SearchOptions& options) {
     throw InputError("search: found --json with --export, expected one of them");
   const RunConfig config = options.config.load_with_notes();
   Progress progress(1, 0, options.quiet ? nullptr : stderr);
+  if (!options.deadline.empty()) question.deadline_s = parse_duration(options.deadline, "--deadline");
+  const Interrupts interrupts;
+  question.stopped = Interrupts::requested;
+  std::string state = "of the search";
+  question.found = [&](const Candidate& best) {
+    state = fmt::format("of the search; best so far {:.4g} s, {}", best.time.step.value,
+                        describe_candidate(best));
+    progress.show(state);
+  };
   SearchAnswer answer =
-      answer_search(question, config, [&](int done, int all) { progress.update(done, all, "layouts"); });
+      answer_search(question, config, [&](int done, int all) { progress.update(done, all, state); });
   const std::vector<Candidate> best = answer.result.best;
   const auto shown = static_cast<std::size_t>(options.top);
   if (best.size() > shown) answer.result.best.resize(shown);
@@ -74,7 +86,7 @@ int run_search(const SearchOptions& options) {
                                 : search_text(answer.result, answer.context));
   if (!options.export_to.empty())
     fmt::print("\n{}", best_launch(answer.config, best, options.export_to, options.quiet));
-  return static_cast<int>(ExitCode::done);
+  return static_cast<int>(Interrupts::requested() ? ExitCode::rank_failed : ExitCode::done);
 }
 
 }  // namespace
@@ -108,6 +120,10 @@ void add_search_command(CLI::App& app, CommandAction& action) {
                    "torchtitan or deepspeed")
       ->check(CLI::IsMember({"megatron-lm", "megatron-bridge", "torchtitan", "deepspeed"}))
       ->type_name("FRAMEWORK");
+  command
+      ->add_option("--deadline", options->deadline,
+                   "Time after which the best so far is printed, with what others can gain, such as 10s")
+      ->type_name("TIME");
   command->add_flag("--json", options->json, "Print the result as JSON");
   command->callback([=, &app, &action] {
     action = [=, &app] {

@@ -71,6 +71,11 @@ void Progress::update(int done, int total, const std::string& what) {
   }
 }
 
+void Progress::show(const std::string& what) {
+  cell_ = what;
+  draw();
+}
+
 void Progress::tick() {
   if (Clock::now() - drawn_ > kRedraw) draw();
 }

@@ -22,6 +22,8 @@ class Progress {
   /// For jobs that only count: `done` of `total` pieces of `what`. A bar appears once the job has taken a
   /// second; without a terminal, an occasional line in long jobs.
   void update(int done, int total, const std::string& what);
+  /// Other words for the pieces of update(), drawn at once.
+  void show(const std::string& what);
   /// Redraws a bar; call as often as you like.
   void tick();
   /// The cell that was begun is done; `outcome` is "ok" or a status with its reason.

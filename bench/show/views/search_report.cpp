@@ -178,18 +178,53 @@ std::string why_second(const Candidate& first, const Candidate& second) {
                      grown->first, 1e3 * grown->second, 1e3 * (second.time.step - first.time.step).value);
 }
 
+namespace {
+
+/// The time it took, and what is known of configurations that were not predicted.
+std::string effort_of(const SearchResult& result, const SearchContext& context) {
+  if (result.complete)
+    return fmt::format("searched in {:.2f} s ({} simulated, the rest ruled out by bounds)", context.seconds,
+                       result.simulated);
+  if (result.at_least.value <= 0)
+    return fmt::format("stopped after {:.2f} s, before all layouts were seen: others may be faster",
+                       context.seconds);
+  return fmt::format("stopped after {:.2f} s ({} simulated): no other is more than {:.1f} % faster",
+                     context.seconds, result.simulated,
+                     100 * (result.best.front().time.step / result.at_least - 1));
+}
+
+/// The abbreviations that the table's configurations have.
+std::string legend_of(const SearchResult& result) {
+  const auto any = [&](const auto& has) {
+    return std::ranges::any_of(result.best, [&](const Candidate& c) { return has(c.keys); });
+  };
+  std::string text;
+  const auto add = [&](bool occurs, const char* meaning) {
+    if (occurs) text += (text.empty() ? "" : "; ") + std::string(meaning);
+  };
+  add(any([](const SearchKeys& keys) { return keys.micro_batch > 0; }), "mbs: micro-batch size");
+  add(any([](const SearchKeys& keys) { return keys.sequence_parallel; }), "sp: sequence parallel");
+  add(any([](const SearchKeys& keys) { return keys.recompute == Recompute::full; }),
+      "recompute full/N: of groups of N layers");
+  add(any([](const SearchKeys& keys) { return keys.half_gradients; }),
+      "grad same: gradients in the weights' type");
+  add(any([](const SearchKeys& keys) { return keys.balanced; }), "balanced: fewer layers on the last stage");
+  return text.empty() ? "" : text + "\n";
+}
+
+}  // namespace
+
 std::string search_text(const SearchResult& result, const SearchContext& context) {
-  std::string text = fmt::format(
-      "{} configurations on {} with {:.2f} GiB; searched in {:.2f} s ({} simulated, the rest ruled out by "
-      "bounds)\n\n",
-      grouped_digits(static_cast<double>(result.configurations)), context.machine, gib(context.limit),
-      context.seconds, result.simulated);
+  std::string text = fmt::format("{} configurations of {} on {} with {:.2f} GiB; {}\n\n",
+                                 grouped_digits(static_cast<double>(result.configurations)), context.software,
+                                 context.machine, gib(context.limit), effort_of(result, context));
   text += table_of(result.best);
   if (context.by_device)
     text +=
         "peak: tensors; device: device memory; needed: device memory and allocator margin, which must fit\n";
   else if (std::ranges::any_of(result.best, [](const Candidate& c) { return c.device.value > 0; }))
     text += "peak, needed: tensors, which must fit memory_budget; device: device memory, not compared\n";
+  text += legend_of(result);
   text += "\ncommands:\n" + commands_of(result.best, context);
   if (result.best.size() > 1) {
     text += fmt::format("\nsecond best: {}\n", why_second(result.best[0], result.best[1]));
@@ -209,11 +244,14 @@ std::string search_text(const SearchResult& result, const SearchContext& context
 
 nlohmann::ordered_json to_json(const SearchResult& result, const SearchContext& context) {
   nlohmann::ordered_json json;
+  json["software"] = context.software;
   json["hardware"] = context.machine;
   json["memory_budget_bytes"] = context.limit.value;
   json["configurations"] = result.configurations;
   json["simulated"] = result.simulated;
   json["seconds"] = context.seconds;
+  json["complete"] = result.complete;
+  if (!result.complete && result.at_least.value > 0) json["at_least_s"] = result.at_least.value;
   json["not_searched"] = not_searched(context);
   auto& best = json["best"] = nlohmann::ordered_json::array();
   for (const Candidate& c : result.best) best.push_back(json_of(c, context));

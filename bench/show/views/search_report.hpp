@@ -12,6 +12,7 @@
 namespace plumbline {
 
 struct SearchContext {
+  std::string software;
   std::string machine;
   Bytes limit;             // of the memory of a rank, see Fit
   bool by_device = false;  // likewise

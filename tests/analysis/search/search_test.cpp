@@ -358,5 +358,41 @@ TEST(Sensitivity, FasterHardwareIsNotSlowerAndRatesAddUp) {
   }
 }
 
+// Whoever watches a search sees candidates that fit, each faster than the one before; the last is the result.
+TEST(Search, TellsOfFasterAndFasterCandidates) {
+  SearchRequest request = small_request();
+  std::vector<Candidate> told;
+  request.found = [&](const Candidate& candidate) { told.push_back(candidate); };
+  const SearchResult result = search(request, hardware_of(request), step_for);
+  ASSERT_FALSE(told.empty());
+  for (std::size_t i = 0; i < told.size(); ++i) {
+    EXPECT_TRUE(told[i].fit.fits);
+    EXPECT_TRUE(i == 0 || told[i].time.step < told[i - 1].time.step);
+  }
+  EXPECT_EQ(told.back().time.step, result.best.front().time.step);
+}
+
+// A search that is stopped says how much faster others can be, unless it has not looked at all of them.
+TEST(Search, StoppedEarlyBoundsWhatItHasNotSeen) {
+  SearchRequest request = small_request();
+  const SearchResult whole = search(request, hardware_of(request), step_for);
+  int looks = 0;
+  request.stopped = [&] { return ++looks > 1'000'000; };
+  ASSERT_TRUE(search(request, hardware_of(request), step_for).complete);
+  const int all = looks;
+  int bounded = 0;
+  for (const int last : {1, all / 4, all / 2, 3 * all / 4, all - 10, all - 2}) {
+    looks = 0;
+    request.stopped = [&] { return ++looks > last; };
+    const SearchResult result = search(request, hardware_of(request), step_for);
+    EXPECT_FALSE(result.complete);
+    if (result.best.empty() || result.at_least.value == 0) continue;
+    ++bounded;
+    EXPECT_LE(result.at_least, whole.best.front().time.step);
+    EXPECT_GE(result.best.front().time.step, whole.best.front().time.step);
+  }
+  EXPECT_GT(bounded, 0);
+}
+
 }  // namespace
 }  // namespace plumbline::search_test
