@@ -96,12 +96,12 @@ constexpr Room kRooms[] = {
      "analysis/topology bench/ask bench/commands/help bench/convert bench/cuda bench/evaluate bench/matrix "
      "bench/measure/calibrate bench/measure/machine bench/plan bench/processes/hosts bench/processes/launch "
      "bench/record bench/run bench/show/report bench/show/text bench/show/views bench/show/views/cluster "
-     "bench/training/check core/base core/config core/config_text core/run schedules <onednn>"},
+     "bench/training/check core/base core/config core/config_text schedules"},
     {"bench/commands/ask", "bench/ask bench/commands core/base"},
     {"bench/commands/benchmarks",
      "analysis/hardware analysis/hardware/logs bench/commands bench/evaluate bench/measure/collectives "
-     "bench/measure/machine bench/plan bench/processes/hosts bench/processes/launch bench/run "
-     "bench/show/views/collectives core/base core/config core/config_text"},
+     "bench/measure/machine bench/plan bench/processes/hosts bench/processes/launch bench/record bench/run "
+     "bench/show/views/collectives core/base core/config core/config_text core/run <onednn>"},
     {"bench/commands/generate",
      "bench/commands bench/evaluate bench/plan bench/processes/hosts bench/processes/launch bench/run "
      "bench/show/text bench/training/generate bench/training/trainer core/base core/config "

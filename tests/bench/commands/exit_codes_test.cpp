@@ -8,6 +8,7 @@
 #include <string>
 
 #include "bench/commands/help/command_pages.hpp"
+#include "bench/processes/hosts/host_list.hpp"
 #include "core/base/error.hpp"
 #include "tests/bench/commands/program_folder.hpp"
 
@@ -56,6 +57,8 @@ std::vector<Case> all_cases() {
       {"convert", bad_input, "nowhere tp2"},
       {"convert", rank_failed, golden + " tp1 --tp 1", "ulimit -f 20; trap '' XFSZ;"},
       {"doctor", done, ""},
+      {"doctor", regressed, "--hosts hosts --config pair.yaml" + kModel},
+      {"doctor", bad_input, "--hosts nowhere --config pair.yaml"},
       {"doctor", rank_failed, kFull},
       {"explain-config", done, "run.yaml"},
       {"explain-config", bad_input, "nowhere"},
@@ -138,6 +141,8 @@ class ExitCodes : public ProgramFolder {
     const std::string run = kSmallRun;
     write("run.yaml", run + "steps: 2\n");
     write("long.yaml", run + "steps: 1000000\ntimeout_s: 3\n");
+    write("hosts", this_host() + " slots=2\n");
+    write("pair.yaml", run + "tensor_model_parallel_size: 2\n");
     write("sizes.csv", "collective,ranks,rankspernode,size,time\nAllReduce,8,8,1024,20\n");
     write("costs.json", R"({"stages": [{"forward_us": 100, "backward_us": 200}]})");
     fs::create_symlink("/dev/full", folder_ / "full.csv");

@@ -6,12 +6,14 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include "analysis/hardware/hardware.hpp"
+#include "bench/commands/benchmarks/host_check.hpp"
 #include "bench/commands/commands.hpp"
 #include "bench/measure/machine/cuda_facts.hpp"
 #include "bench/measure/machine/machine_facts.hpp"
@@ -141,8 +143,31 @@ void add_doctor_command(CLI::App& app, CommandAction& action) {
   command->add_flag("--json", *json, "Print JSON");
   const auto cuda = std::make_shared<bool>(false);
   command->add_flag("--cuda", *cuda)->group("");  // plumbline's question to plumbline-cuda
-  command->callback([&action, json, cuda] {
-    action = [json, cuda] {
+  const auto check = std::make_shared<HostCheck>();
+  CLI::Option* hosts =
+      command
+          ->add_option("--hosts", check->hostfile,
+                       "Hostfile: measure the groups of --config on these hosts, beside their predictions")
+          ->type_name("FILE");
+  hosts->needs(command->add_option("--config", check->config, "Configuration with the groups, for --hosts")
+                   ->needs(hosts)
+                   ->type_name("CONFIG"));
+  command->add_option("--backend", check->backend, "Messages of --hosts: cpu (MPI) or cuda (NCCL)")
+      ->check(CLI::IsMember({"cpu", "cuda"}))
+      ->needs(hosts)
+      ->capture_default_str();
+  command
+      ->add_option(
+          "--hardware", check->hardware,
+          "Accelerator or profile that predicts the times of --hosts (default: of the configuration)")
+      ->needs(hosts)
+      ->type_name("NAME|FILE");
+  command->callback([&action, &app, json, cuda, check] {
+    action = [&app, json, cuda, check] {
+      if (!check->hostfile.empty()) {
+        check->json = *json;
+        return check_hosts(*check, is_quiet(app));
+      }
       if (*cuda) {
         fmt::print("{}\n", output_json(to_json(cuda_facts()), -1));
         return 0;
