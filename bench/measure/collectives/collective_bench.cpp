@@ -87,7 +87,10 @@ class BenchedSize {
   int calls_of_block(double seconds) {
     int calls = 1;
     for (int look = 0; look < kLooks; ++look) {
-      const double each = std::max(block(calls) * calls_within(), 1e-9);
+      double least = block(calls);
+      for (int again = 0; buffers_.size() < kLarge && again < 2; ++again)
+        least = std::min(least, block(calls));
+      const double each = std::max(least * calls_within(), 1e-9);
       const int wanted = std::clamp(static_cast<int>(seconds / each), 1, kMostCalls);
       if (wanted < 2 * calls) return std::max(calls, 1);
       calls = look == 0 ? std::min(wanted, kFirstCalls) : wanted;
