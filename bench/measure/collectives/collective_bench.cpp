@@ -18,6 +18,7 @@ constexpr int kBlocksOfLimit = 25;  // a block takes this part of the limit
 constexpr int kMostCalls = 10'000;  // of a block
 constexpr int kLooks = 4;           // at the time of a call
 constexpr int kFirstCalls = 8;
+constexpr std::int64_t kLarge = std::int64_t{4} << 20;  // bytes: one look is enough
 constexpr int kTag = 82;
 
 const char* nccl_type_name(DType type) {
