@@ -22,9 +22,10 @@ MemoryBreakdown framework_held_bytes(std::span<const StageShape> stages) {
   for (const StageShape& s : stages) {
     const auto spread = static_cast<double>(spread_expert_elements(s));
     const auto whole = static_cast<double>(elements_of(s).whole());
-    elements += s.adapters.frozen() ? static_cast<double>(trainable_elements(s)) : whole;
-    frozen += s.adapters.frozen() ? whole : 0;
-    trained += static_cast<double>(trainable_elements(s)) - spread;
+    const auto trainable = static_cast<double>(trainable_elements(s));
+    elements += trainable;
+    frozen += s.adapters.rank > 0 ? whole : whole - trainable;  // adapters are no part of the whole
+    trained += trainable - spread;
     experts += spread;
   }
   const auto bytes = [&](double count, double each, bool sharded) {

@@ -62,11 +62,12 @@ std::int64_t latent_attention_bytes(const StageShape& s) {
          4 * s.stream.tokens * s.attention.heads;
 }
 
-/// Tensors of so many rows at a rank's experts: their input, and the results of fc1 and the activation.
+/// Tensors of so many rows at a rank's experts: their input, and the results of fc1 and the activation. Only
+/// weights that train need what their products read.
 std::int64_t expert_bytes(const StageShape& s, double rows) {
   const ExpertShape& e = s.expert;
   const auto whole = static_cast<std::int64_t>(rows);
-  return operand_bytes(s, whole * (s.expert_width() + e.ffn)) +
+  return operand_bytes(s, s.adapters.all_frozen ? 0 : whole * (s.expert_width() + e.ffn)) +
          (s.numerics.fp8_activation_input ? 1 : 2) * whole * e.fc1;
 }
 
@@ -100,7 +101,9 @@ std::int64_t kept_bytes(const StageShape& s, bool selective) {
   // Operands are kept in the form that products read. Quantized: one form of the norms' and the activation's
   // results, and one more of the attention's result (Transformer Engine saves the columns of its quantized
   // inputs).
-  const auto operand = [&](std::int64_t elements) { return operand_bytes(s, elements); };
+  const auto operand = [&](std::int64_t elements) {
+    return operand_bytes(s, s.adapters.all_frozen ? 0 : elements);
+  };
   const std::int64_t attention =
       (quantizes(s) ? operand(s.stream.tokens * s.attention.q) : 0) + mamba_kept_bytes(s);
   if (s.attention.latent() || s.mixture()) {
@@ -232,7 +235,7 @@ std::int64_t stage_bytes(const StageShape& s) {
       s.ends.prediction_modules *
       (framework_layer_bytes(s.like(s.module_kind())) + 4 * s.stream.rows * s.stream.hidden +
        operand_bytes(s, 2 * s.stream.rows * s.stream.hidden));
-  return kept + modules + embedding_bytes(s);
+  return kept + modules + embedding_bytes(s) + framework_tower_bytes(s).kept;
 }
 
 /// Share of a stage's activations that W still needs.
@@ -278,8 +281,9 @@ void run_backward(const StageShape& s, Replay& replay, std::int64_t frees, bool 
   const auto buffer =
       static_cast<std::int64_t>(s.sharding.zero >= 1 ? s.software->memory.reduce_buffer_bytes : 0);
   replay.take(Category::communication, buffer);
-  replay.take(Category::workspace, passing_bytes(s));
-  replay.give(Category::workspace, passing_bytes(s));
+  const std::int64_t passing = std::max(passing_bytes(s), framework_tower_bytes(s).passing);
+  replay.take(Category::workspace, passing);
+  replay.give(Category::workspace, passing);
   replay.give(Category::communication, buffer);
   replay.give(Category::activations, frees);
   if (!s.scores()) return;
@@ -343,6 +347,8 @@ ActionProfile framework_action_profile(const StageShape& s, ActionType type) {
   using enum ActionType;
   switch (type) {
     case forward:
+      replay.take(Category::workspace, framework_tower_bytes(s).passing);
+      replay.give(Category::workspace, framework_tower_bytes(s).passing);
       replay.take(Category::activations, stage_bytes(s));
       if (s.scores()) {
         replay.take(Category::logits, loss_bytes(s));

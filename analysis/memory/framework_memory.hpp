@@ -25,6 +25,14 @@ std::int64_t framework_unit_buffers(const StageShape& shape);
 /// result of attention in the type of the projection's operand is kept by both.
 std::int64_t framework_offloaded_bytes(const StageShape& shape);
 
+/// Bytes that a stage's vision tower keeps for its backward per micro-batch, and those in use while one layer
+/// runs.
+struct TowerBytes {
+  std::int64_t kept = 0;
+  std::int64_t passing = 0;
+};
+TowerBytes framework_tower_bytes(const StageShape& shape);
+
 /// The profile of an action on a stage of other software. Transfers and the end of the step allocate
 /// nothing: received data is part of the layers' kept activations. Throws InputError for an action that
 /// frameworks do not have.

@@ -384,6 +384,7 @@ StageShape common_shape(const RunConfig& config, const Software& software) {
                       apart.qkv,
                       apart.fc1};
   }
+  shape.adapters.all_frozen = config.finetune.freeze_language_model;
   if (shape.traits.own_lists) {
     set_own_step(config, shape);
   } else {

@@ -1,5 +1,7 @@
 #include "analysis/step/parameters.hpp"
 
+#include "analysis/step/vision_tower.hpp"
+
 namespace plumbline {
 
 std::int64_t spread_expert_matrices(const StageShape& s) {
@@ -68,6 +70,7 @@ StageParameters parameters_of(const StageShape& s) {
   if (s.place.last) parameters.final_norm = s.block.norm_vectors * s.stream.hidden;
   if (s.holds_output()) parameters.output = s.ends.vocab * s.stream.hidden;
   if (s.place.last && s.ends.output_bias) parameters.output += s.ends.vocab;
+  parameters.vision = tower_elements(s).all().total();
   return parameters;
 }
 

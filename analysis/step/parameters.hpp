@@ -15,7 +15,10 @@ struct StageParameters {
   std::int64_t embedding_norm = 0;
   std::int64_t final_norm = 0;
   std::int64_t output = 0;  // output layer; 0 when it is the embedding itself
-  std::int64_t total() const { return layers + embedding + positions + embedding_norm + final_norm + output; }
+  std::int64_t vision = 0;  // tower
+  std::int64_t total() const {
+    return layers + embedding + positions + embedding_norm + final_norm + output + vision;
+  }
 };
 /// Elements of a layer's expert matrices on one rank, with experts spread over ranks.
 std::int64_t spread_expert_matrices(const StageShape& shape);

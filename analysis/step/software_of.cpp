@@ -31,6 +31,12 @@ std::optional<std::string> why_model_unlisted(const RunConfig& config, const Sof
         "one of Megatron-Core's, such as megatron-core or megatron-bridge",
         config.machine.software, config.model.name);
   }
+  if (config.batch.images_per_sequence > 0 && !software.communication.buckets()) {
+    return fmt::format(
+        "software: found {} with images_per_sequence {}, whose vision tower is predicted as Megatron-Bridge "
+        "runs it; expected one of Megatron-Core's, such as megatron-bridge",
+        config.machine.software, config.batch.images_per_sequence);
+  }
   if (!config.model.mixture) return std::nullopt;
   if (software.describes_mixtures() && (software.communication.sharded || config.parallel.dp.zero_stage < 2))
     return std::nullopt;

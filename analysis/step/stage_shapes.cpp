@@ -8,6 +8,7 @@
 
 #include "analysis/hardware/profiles/profiles.hpp"
 #include "analysis/step/common_shape.hpp"
+#include "analysis/step/vision_tower.hpp"
 #include "core/config/layer_distribution.hpp"
 
 namespace plumbline {
@@ -115,6 +116,7 @@ std::vector<StageShape> route_shapes(const RunConfig& config, int stages, const 
     shapes[i].place.stage = static_cast<int>(i);
   }
   shapes.front().place.first = true;
+  shapes.front().vision = vision_of(config);
   shapes.back().place.last = true;
   shapes.back().ends.prediction_modules = config.model.prediction_modules;
   shapes.back().ends.repeated_module = config.prediction.repeated;

@@ -145,15 +145,32 @@ struct RecomputationShape {
   friend bool operator==(const RecomputationShape&, const RecomputationShape&) = default;
 };
 
-/// LoRA.
+/// Vision tower in front of a first stage's embedding. No tower: its layers are 0.
+struct VisionShape {
+  VisionTower tower;          // without its keys
+  std::int64_t images = 0;    // of a micro-batch
+  std::int64_t patches = 0;   // of an image
+  int tensor = 1;             // ranks over which products are cut
+  bool trains_layers = true;  // with the tables in front of them
+  bool trains_mergers = true;
+  bool on() const { return tower.layers > 0; }
+  /// True if a backward goes on behind the language model's.
+  bool has_backward() const { return on() && (trains_layers || trains_mergers); }
+  std::int64_t all_patches() const { return images * patches; }
+  std::int64_t tokens() const { return on() ? all_patches() / tower.square() : 0; }
+  friend bool operator==(const VisionShape&, const VisionShape&) = default;
+};
+
+/// LoRA, or layers without anything that trains.
 struct AdapterShape {
   std::int64_t rank = 0;  // r of the adapters, which alone train; 0: everything trains
   LoraTargets targets = LoraTargets::attention;
-  bool own = false;        // of plumbline's own step (bench/training/lora.md)
-  bool scaled = false;     // there, alpha is not r
-  bool qkv_apart = false;  // q, k and v have an A each
-  bool fc1_apart = false;  // so have gate and up
-  bool frozen() const { return rank > 0; }
+  bool own = false;         // of plumbline's own step (bench/training/lora.md)
+  bool scaled = false;      // there, alpha is not r
+  bool qkv_apart = false;   // q, k and v have an A each
+  bool fc1_apart = false;   // so have gate and up
+  bool all_frozen = false;  // there are no adapters either
+  bool frozen() const { return rank > 0 || all_frozen; }
   friend bool operator==(const AdapterShape&, const AdapterShape&) = default;
 };
 

@@ -34,7 +34,8 @@ class Finals {
       const double output = moments(stage, *last_[stage].weights).front();
       for (std::size_t other = 0; other < shapes.size(); ++other) {
         if (shapes[other].place.first && schedule.rank_of_stage[other] == schedule.rank_of_stage[stage]) {
-          at_[other][0] = std::max(at_[other][0], output);
+          double& embedding = at_[other][shapes[other].vision.on() ? 1 : 0];
+          embedding = std::max(embedding, output);
         }
       }
     }
@@ -63,7 +64,8 @@ class Finals {
     at.assign(units_of(s).size(), started_[stage]);
     if (!last.weights) return;
     const std::size_t embedding = s.holds_embedding() ? 1 : 0;
-    const std::size_t before = embedding + (s.place.first && s.ends.positions > 0 ? 1 : 0);
+    const std::size_t tower = s.vision.on() ? 1 : 0;
+    const std::size_t before = tower + embedding + (s.place.first && s.ends.positions > 0 ? 1 : 0);
     const std::size_t output = before + static_cast<std::size_t>(s.layers + s.own_modules());
     const std::size_t copy = output + (s.holds_output() ? 1 : 0);
     const std::size_t experts = copy + (s.ends.embedding_copy ? 1 : 0);
@@ -99,7 +101,9 @@ class Finals {
     const std::size_t from = s.vocabulary.split ? embedding : 0;
     if (before == from || !last.inputs) return;
     moment = moments(stage, *last.inputs);
-    for (std::size_t i = from; i < before; ++i) at[i] = moment[moment.size() - before + i];
+    // A tower is the first unit, and final last.
+    for (std::size_t i = from + tower; i < before; ++i) at[i] = moment[moment.size() - before + i - tower];
+    if (tower > 0) at.front() = moment.back();
   }
 
   void shards(std::size_t stage) {

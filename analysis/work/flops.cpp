@@ -87,6 +87,29 @@ Flops module_flops_per_token(const RunConfig& config) {
   return Flops{(layer + ends) * static_cast<double>(model.prediction_modules)};
 }
 
+/// FLOPs of the vision tower for a token of the sequence: its own and its gradients' where they are computed.
+Flops tower_flops_per_token(const RunConfig& config) {
+  const VisionTower& tower = config.model.predicted.vision;
+  const BatchConfig& batch = config.batch;
+  if (batch.images_per_sequence == 0) return {};
+  const std::int64_t tokens = batch.image_tokens;
+  const std::int64_t patches = tokens * tower.square();
+  const std::int64_t windowed =
+      tower.window > 0 && tower.window < patches ? tower.layers - tower.full_layers : 0;
+  const std::int64_t seen = (tower.layers - windowed) * patches + windowed * tower.window;
+  const std::int64_t of_patch =
+      tower.patch * tower.hidden + 2 * seen * tower.hidden +
+      tower.layers * tower.hidden * (4 * tower.hidden + (tower.gated ? 3 : 2) * tower.ffn);
+  const std::int64_t of_token = (1 + tower.deepstack) * tower.merged() * (tower.merged() + tower.out);
+  const bool layers = !config.finetune.freeze_vision_model;
+  const bool mergers = !config.finetune.freeze_vision_projection;
+  const double image =
+      2.0 * static_cast<double>(patches * of_patch) * (layers ? 3 : 1) +
+      2.0 * static_cast<double>(tokens * of_token) * (1 + (layers || mergers ? 1 : 0) + (mergers ? 1 : 0));
+  return Flops{image * static_cast<double>(batch.images_per_sequence) /
+               static_cast<double>(batch.seq_length)};
+}
+
 }  // namespace
 
 Flops model_flops_per_token(const RunConfig& config) {
@@ -101,6 +124,9 @@ Flops model_flops_per_token(const RunConfig& config) {
     const auto adapters = static_cast<double>(adapter_parameters(config));
     student += Flops{6.0 * adapters - 2.0 * static_cast<double>(matmul_parameters(config.model))};
   }
+  if (config.finetune.freeze_language_model)  // no weight gradients
+    student += Flops{-2.0 * static_cast<double>(matmul_parameters(config.model))};
+  student += tower_flops_per_token(config);
   if (!config.distillation.teacher) return student;
   return student + flops_of_model(*config.distillation.teacher) / 3.0;
 }

@@ -44,6 +44,10 @@ bool gathers_fp8(const StageShape& shape);
 enum class LayerPass { forward, backward_input, backward_weight };
 void framework_layer(const StageShape& shape, LayerPass pass, std::int64_t window, bool both_gradients,
                      UnitWork& work);
+/// Parts of a stage's vision tower besides its layers: the tables in front of them; all mergers, whose
+/// results take the place of the images' tokens and are added behind the language model's first layers.
+void tower_tables(const StageShape& shape, bool backward, UnitWork& work);
+void tower_mergers(const StageShape& shape, bool backward, UnitWork& work);
 /// Operators of a layer's forward that run again before its backward.
 void framework_recomputation(const StageShape& shape, std::int64_t window, UnitWork& work);
 

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "analysis/step/parameters.hpp"
+#include "analysis/step/vision_tower.hpp"
 
 namespace plumbline {
 
@@ -67,7 +68,7 @@ void add_columns(const StageShape& s, std::int64_t layers, std::int64_t out, std
 }  // namespace
 
 std::vector<AdaptedProduct> adapted_products(const StageShape& s) {
-  if (!s.adapters.frozen()) return {};
+  if (s.adapters.rank == 0) return {};
   const std::int64_t r = s.adapters.rank;
   const std::int64_t h = s.stream.hidden;
   const AdapterShape& adapters = s.adapters;
@@ -103,15 +104,20 @@ std::int64_t trainable_layer(const StageShape& s) {
 }
 
 std::int64_t trainable_unit(const StageShape& s, const ParameterUnit& unit) {
+  if (unit.kind == UnitKind::vision) return tower_elements(s).trained(s.vision).matrices;
   if (!s.adapters.frozen()) return unit.padded;
   return unit.kind == UnitKind::layer ? trainable_layer(s) : 0;
 }
 
 std::int64_t trainable_elements(const StageShape& s) {
-  return s.adapters.frozen() ? s.layers * trainable_layer(s) : elements_of(s).whole();
+  const TowerElements tower = tower_elements(s);
+  const std::int64_t trained = tower.trained(s.vision).total();
+  if (s.adapters.frozen()) return s.layers * trainable_layer(s) + trained;
+  return elements_of(s).whole() - tower.all().total() + trained;
 }
 
 std::int64_t spread_expert_elements(const StageShape& s) {
+  if (s.adapters.frozen()) return 0;
   return (s.layers - s.dense_layers() + s.weighty_modules()) * spread_expert_matrices(s);
 }
 
@@ -132,12 +138,13 @@ namespace {
 /// `visit(kind, how many, elements of one, of them in experts that are spread)` in memory order.
 template <class Visit>
 void for_each_kind_of_unit(const StageShape& s, const Visit& visit) {
+  if (s.vision.on()) visit(UnitKind::vision, 1, tower_elements(s).all().matrices, 0);
   if (s.holds_embedding()) visit(UnitKind::embedding, 1, s.ends.vocab * s.stream.hidden, 0);
   if (s.place.first && s.ends.positions > 0)
     visit(UnitKind::positions, 1, s.ends.positions * s.stream.hidden, 0);
   const auto layers = [&](std::int64_t count, const StageShape& like) {
     visit(UnitKind::layer, count, layer_matrices(like) - apart(like),
-          like.exchanges_rows() ? 0 : spread_expert_matrices(like));
+          like.exchanges_rows() || like.adapters.frozen() ? 0 : spread_expert_matrices(like));
   };
   if (s.kinds.empty()) {
     layers(s.layers, s);
@@ -183,6 +190,7 @@ StageVectors vectors_of(const StageShape& s) {
   vectors.replicated += s.own_modules() * (s.norm_elements() + 3 * s.block.norm_vectors * s.stream.hidden);
   vectors.split = s.over_layers(split) + s.over_modules(split);
   if (s.place.last && s.ends.output_bias) vectors.split += s.ends.vocab;
+  vectors.replicated += tower_elements(s).all().vectors;
   return vectors;
 }
 

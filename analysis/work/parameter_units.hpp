@@ -10,7 +10,7 @@
 
 namespace plumbline {
 
-enum class UnitKind : std::uint8_t { embedding, positions, layer, output, experts };
+enum class UnitKind : std::uint8_t { embedding, positions, layer, output, experts, vision };
 
 /// Elements of one unit on one tensor rank.
 struct ParameterUnit {
@@ -32,10 +32,10 @@ struct ParameterUnit {
   std::int64_t owned(int zero) const { return zero >= 1 ? padded / pieces : padded; }
 };
 
-/// The units of a stage in memory order: embedding, positions, layers, modules, output layer, the modules'
-/// copy of the embedding, or the vocabulary shards of the first and last stage on the stage that carries
-/// them. plumbline's own step adds the experts of each layer if they are spread over ranks. A tied output
-/// layer on the embedding's rank is no unit.
+/// The units of a stage in memory order: vision tower, embedding, positions, layers, modules, output layer,
+/// the modules' copy of the embedding, or the vocabulary shards of the first and last stage on the stage that
+/// carries them. plumbline's own step adds the experts of each layer if they are spread over ranks. A tied
+/// output layer on the embedding's rank is no unit.
 std::vector<ParameterUnit> units_of(const StageShape& shape);
 /// `elements` as a unit of this stage holds them: rounded up to a multiple of 64 per piece with ZeRO.
 std::int64_t padded_unit(const StageShape& shape, std::int64_t elements);

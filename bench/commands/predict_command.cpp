@@ -48,8 +48,14 @@ std::vector<std::string> notes_about(const RunConfig& config) {
           fmt::format("{}: rope_type {} does not change the prediction; `run` executes default and llama3",
                       key, model.rotary.scaling.predicted_type));
     }
-    if (!model.source.left_out.empty())
-      notes.push_back(fmt::format("{}: text model only, {} is left out", key, model.source.left_out));
+    if (model.predicted.vision && config.batch.images_per_sequence > 0) {
+      notes.push_back(fmt::format(
+          "{}: with its vision tower, {} parameters, for {} images of {} tokens a sequence", key,
+          model.predicted.vision.parameters(), config.batch.images_per_sequence, config.batch.image_tokens));
+    } else if (!model.source.left_out.empty()) {
+      notes.push_back(fmt::format("{}: text model only, {} is left out{}", key, model.source.left_out,
+                                  model.predicted.vision ? "; images_per_sequence: 1 adds its tower" : ""));
+    }
     if (!model.predicted.names.empty())
       notes.push_back(fmt::format("{}: predicted and not executed by `run`: {}", key, model.predicted.names));
     if (model.latent && model.latent.query_rank == 0)

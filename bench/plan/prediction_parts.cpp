@@ -153,7 +153,8 @@ ModelReport model_report(const RunConfig& config) {
   const ModelConfig& model = config.model;
   const std::int64_t copies =
       config.prediction.repeated ? std::max<std::int64_t>(1, model.prediction_modules) : 1;
-  return {model.parameters(), model.active_parameters(), model.module_parameters() / copies,
+  const std::int64_t tower = config.batch.images_per_sequence > 0 ? model.predicted.vision.parameters() : 0;
+  return {model.parameters() + tower, model.active_parameters() + tower, model.module_parameters() / copies,
           model_flops_per_token(config).value};
 }
 

@@ -332,6 +332,19 @@ constexpr Feature kModuleLoss{
     VALUE(c.prediction.loss_scaling_factor)};
 constexpr Feature kLora{"frozen", "lora", WHEN(c.finetune.lora()),
                         TEXT(c.finetune.canonical() ? "canonical_lora" : "lora")};
+constexpr Feature kImages{"images_per_sequence", "above 0", WHEN(c.batch.images_per_sequence > 0),
+                          VALUE(c.batch.images_per_sequence)};
+constexpr Feature kImageTokens{"image_tokens", "other than the default",
+                               WHEN(c.batch.image_tokens != BatchConfig().image_tokens),
+                               VALUE(c.batch.image_tokens)};
+constexpr Feature kTower{"", "a vision tower", WHEN(static_cast<bool>(c.model.predicted.vision)), model_name};
+constexpr Feature kFrozenLanguage{"freeze_language_model", "true", WHEN(c.finetune.freeze_language_model),
+                                  TEXT("true")};
+constexpr Feature kFrozenTower{"freeze_vision_model", "true", WHEN(c.finetune.freeze_vision_model),
+                               TEXT("true")};
+constexpr Feature kFrozenMerger{"freeze_vision_projection", "true", WHEN(c.finetune.freeze_vision_projection),
+                                TEXT("true")};
+constexpr Feature kFrozenPart{"", "frozen parts of a multimodal model", WHEN(c.finetune.freezes_parts())};
 constexpr Feature kLatent{"", "latent attention", WHEN(static_cast<bool>(c.model.latent)), model_name};
 constexpr Feature kQkNorm{"", "norms of queries and keys", WHEN(c.model.norms.qk), model_name};
 constexpr Feature kTwoCopies{"pipeline_schedule", "bidirectional", WHEN([&] {

@@ -184,6 +184,31 @@ std::optional<std::string> generated_limit(const C& c) {
       prompt, fresh, all);
 }
 
+std::optional<std::string> images_limit(const C& c) {
+  const std::int64_t room = c.batch.seq_length / std::max<std::int64_t>(1, c.batch.images_per_sequence);
+  if (c.batch.images_per_sequence == 0 || c.batch.image_tokens <= room) return std::nullopt;
+  return fmt::format("image_tokens: found {} of each of {} images, expected at most {} in a sequence of {}",
+                     c.batch.image_tokens, c.batch.images_per_sequence, room, c.batch.seq_length);
+}
+
+std::optional<std::string> tower_tensor_limit(const C& c) {
+  const VisionTower& tower = c.model.predicted.vision;
+  const std::int64_t t = c.parallel.tensor;
+  if (c.batch.images_per_sequence == 0 || !tower.split || (tower.heads % t == 0 && tower.ffn % t == 0))
+    return std::nullopt;
+  return fmt::format(
+      "tensor_model_parallel_size: found {}, expected a divisor of the {} heads and {} columns of {}'s "
+      "vision tower",
+      t, tower.heads, tower.ffn, c.model.name);
+}
+
+std::optional<std::string> frozen_parts_limit(const C& c) {
+  const FinetuneConfig& f = c.finetune;
+  if (!f.freeze_language_model || !f.freeze_vision_model || !f.freeze_vision_projection) return std::nullopt;
+  return "freeze_vision_projection: found true with the language model and the tower frozen, expected false: "
+         "nothing trains";
+}
+
 std::optional<std::string> adapter_limit(const C& c) {
   if (!c.finetune.lora() || c.finetune.lora_rank <= c.model.hidden) return std::nullopt;
   return fmt::format("lora_rank: found {}, expected at most the hidden size {}", c.finetune.lora_rank,

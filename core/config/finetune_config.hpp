@@ -19,8 +19,16 @@ struct FinetuneConfig {
   std::int64_t lora_rank = 16;
   double lora_alpha = 32;  // Megatron-Bridge's default; an adapter's result is multiplied by alpha / rank
   LoraTargets lora_targets = LoraTargets::attention;
+  // Parts of a model with a vision tower (Megatron-Bridge's names): the language model; the tower without its
+  // mergers; these.
+  bool freeze_language_model = false;
+  bool freeze_vision_model = false;
+  bool freeze_vision_projection = false;
   /// Factor of an adapter's result.
   double scale() const { return lora_alpha / static_cast<double>(lora_rank); }
+  bool freezes_parts() const {
+    return freeze_language_model || freeze_vision_model || freeze_vision_projection;
+  }
   bool lora() const { return frozen != Frozen::none; }
   /// Linear layers that are one matrix here have an A each.
   bool canonical() const { return frozen == Frozen::canonical_lora; }

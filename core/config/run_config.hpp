@@ -71,6 +71,11 @@ struct BatchConfig {
   /// With packed_sequence: conversations are split over as many context ranks as they need, by their lengths
   /// (core/files/context_packs.hpp).
   bool dynamic_context_parallel = false;
+  /// Images of a sequence, which a model's vision tower reads; 0: text alone. Tokens of one, behind the
+  /// merger: 256 · 256 pixels in patches of 16 · 16, four a token, as Megatron-Bridge's synthetic data have
+  /// (NVIDIA-NeMo/Megatron-Bridge@067f987 src/megatron/bridge/data/builders/mock_vlm_sft.py).
+  std::int64_t images_per_sequence = 0;
+  std::int64_t image_tokens = 64;
   PackedAttention packed{};  // no key: of packed_sequence, or of `predict --sequence-lengths`
 };
 

@@ -19,7 +19,8 @@ namespace plumbline {
 namespace {
 
 constexpr double kMaxDropout = 0.99;
-constexpr std::int64_t kMaxModules = 16;    // MTP modules
+constexpr std::int64_t kMaxModules = 16;  // MTP modules
+constexpr std::int64_t kMostImages = 1 << 16;
 constexpr std::int64_t kMaxFp8Margin = 15;  // headroom of E5M2 above 1
 constexpr std::int64_t kMaxInt = std::numeric_limits<std::int32_t>::max();
 
@@ -177,6 +178,9 @@ std::vector<ConfigKey> make_keys() {
       integer_key("max_new_tokens", "", at(&C::generation, &GenerationConfig::max_new_tokens), 1, kMaxInt),
       integer_key("seq_length", "", at(&C::batch, &BatchConfig::seq_length), 1, kMaxInt),
       integer_key("prefix_length", "", at(&C::batch, &BatchConfig::prefix_length), 0, kMaxInt),
+      integer_key("images_per_sequence", "", at(&C::batch, &BatchConfig::images_per_sequence), 0,
+                  kMostImages),
+      integer_key("image_tokens", "", at(&C::batch, &BatchConfig::image_tokens), 1, kMaxInt),
       boolean_key("packed_sequence", at(&C::batch, &BatchConfig::packed_sequence)),
       boolean_key("dynamic_context_parallel", at(&C::batch, &BatchConfig::dynamic_context_parallel)),
       integer_key("micro_batch_size", "mbs", at(&C::batch, &BatchConfig::micro_batch_size), 1, kMaxInt),
@@ -224,6 +228,9 @@ std::vector<ConfigKey> make_keys() {
       integer_key("lora_rank", "", at(&C::finetune, &FinetuneConfig::lora_rank), 1, kMostRanks),
       number_key("lora_alpha", at(&C::finetune, &FinetuneConfig::lora_alpha), 0, 1e6),
       choice_key("lora_targets", at(&C::finetune, &FinetuneConfig::lora_targets), kLoraTargets),
+      boolean_key("freeze_language_model", at(&C::finetune, &FinetuneConfig::freeze_language_model)),
+      boolean_key("freeze_vision_model", at(&C::finetune, &FinetuneConfig::freeze_vision_model)),
+      boolean_key("freeze_vision_projection", at(&C::finetune, &FinetuneConfig::freeze_vision_projection)),
       integer_key("make_vocab_size_divisible_by", "",
                   at(&C::parallel, &ParallelConfig::make_vocab_size_divisible_by), 1, kMostRanks),
       integer_key("ddp_bucket_size", "",

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "analysis/step/parameters.hpp"
+#include "analysis/step/vision_tower.hpp"
 #include "analysis/work/action_parts.hpp"
 #include "analysis/work/frameworks/framework_calls.hpp"
 #include "analysis/work/parameter_units.hpp"
@@ -31,6 +32,7 @@ class FrameworkBuilder : public PartList {
     bool values = false;
     bool gradient = false;
     bool apart = false;
+    std::int64_t trained = -1;  // elements of the unit that train; -1: all, or as the stage's adapters say
   };
   /// `unit`: elements that are gathered and reduced among all data ranks.
   template <class Write>
@@ -50,7 +52,10 @@ class FrameworkBuilder : public PartList {
           !kind.apart && gathers_fp8(shape) ? DType::fp8_e4m3 : s_.numerics.type);
     }
     if (kind.gradient && s_.sharding.zero >= 2) {
-      const std::int64_t trains = !s_.adapters.frozen() ? unit : kind.apart ? 0 : trainable_layer(s_);
+      const std::int64_t trains = kind.trained >= 0       ? kind.trained
+                                  : !s_.adapters.frozen() ? unit
+                                  : kind.apart            ? 0
+                                                          : trainable_layer(s_);
       part.scatter =
           CallList::collective_call(CallKind::reduce_scatter, "gradient reduce-scatter", Group::data,
                                     s_.sharding.state_shards, trains, s_.numerics.grad_type);
@@ -203,8 +208,50 @@ void prediction_modules_backward(const StageShape& s, bool input, bool weight, F
   }
 }
 
+/// Layers of the stage's vision tower; `write(layer, part)`.
+template <class Write>
+void run_tower_layers(const StageShape& s, FrameworkBuilder& builder, const Write& write) {
+  for (const TowerLayers& alike : tower_layers(s)) {
+    const std::size_t part = builder.part({.values = true, .apart = true}, layer_matrices(alike.layer),
+                                          [&](UnitWork& work) { write(alike.layer, work); });
+    builder.run(part, alike.count);
+  }
+}
+
+void tower_forward(const StageShape& s, FrameworkBuilder& builder) {
+  if (!s.vision.on()) return;
+  const TowerElements elements = tower_elements(s);
+  builder.once({.values = true, .apart = true}, elements.embedding.matrices,
+               [&](UnitWork& work) { tower_tables(s, false, work); });
+  run_tower_layers(s, builder, [](const StageShape& layer, UnitWork& work) {
+    framework_layer(layer, LayerPass::forward, 0, false, work);
+  });
+  builder.once({.values = true, .apart = true}, elements.mergers.matrices,
+               [&](UnitWork& work) { tower_mergers(s, false, work); });
+}
+
+/// The gradients of the whole tower are one unit, final with its last part.
+void tower_backward(const StageShape& s, FrameworkBuilder& builder) {
+  if (!s.vision.on()) return;
+  const TowerElements elements = tower_elements(s);
+  builder.once({.values = true, .apart = true}, elements.mergers.matrices,
+               [&](UnitWork& work) { tower_mergers(s, true, work); });
+  if (s.vision.trains_layers) {
+    run_tower_layers(s, builder, [](const StageShape& layer, UnitWork& work) {
+      framework_recomputation(layer, 0, work);
+      framework_layer(layer, LayerPass::backward_input, 0, true, work);
+      framework_layer(layer, LayerPass::backward_weight, 0, true, work);
+    });
+  }
+  builder.once({false, true, true, elements.trained(s.vision).matrices}, elements.all().matrices,
+               [&](UnitWork& work) {
+                 if (s.vision.trains_layers) tower_tables(s, true, work);
+               });
+}
+
 ActionWork forward_work(const StageShape& s) {
   FrameworkBuilder builder(s);
+  tower_forward(s, builder);
   const std::int64_t table = s.ends.vocab * s.stream.hidden;
   if (s.embeds())
     builder.once({.values = true, .apart = true}, table, [&](UnitWork& w) { embedding_forward(s, w); });
@@ -257,6 +304,7 @@ ActionWork backward_work(const StageShape& s, bool input, bool weight) {
   // Positions are a unit of their own, final with the lookup, or on the first stage wherever that is.
   if (s.place.first && input && s.ends.positions > 0)
     builder.once({false, true, true}, s.ends.positions * s.stream.hidden, [](UnitWork&) {});
+  if (input) tower_backward(s, builder);
   if (input) builder.micro_batch();
   return std::move(builder.work);
 }

@@ -98,6 +98,9 @@ std::string family_names();
 /// the file itself is the model. Templates: Json and OrderedJson.
 template <class Value>
 Value* nested_model(Value& file);
+/// The tower of a file's vision_config in front of a language model of that width: of the Qwen2-VL,
+/// Qwen2.5-VL or Qwen3-VL kind, else none. Missing keys have transformers' values. Throws InputError.
+VisionTower read_vision_tower(const Json& file, const std::string& origin, std::int64_t hidden);
 /// Sizes and switches of `family` from its config.json. Throws InputError.
 void read_family(const Family& family, const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfig& config);
 void write_family(const Family& family, const ModelConfig& config, Json& out);

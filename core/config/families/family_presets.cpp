@@ -197,6 +197,33 @@ constexpr PresetFile kPresetFiles[] = {
      R"("num_key_value_heads":4,"head_dim":128,"moe_intermediate_size":1536,"vocab_size":151936,)"
      R"("max_position_embeddings":40960,"rope_theta":1000000,"num_experts":128,)"
      R"("num_experts_per_tok":8,"norm_topk_prob":true})"},
+    // With the vision towers of Qwen/Qwen3-VL-*-Instruct and Qwen/Qwen2.5-VL-7B-Instruct.
+    {"qwen3-vl-4b",
+     R"({"model_type":"qwen3","num_hidden_layers":36,"hidden_size":2560,"num_attention_heads":32,)"
+     R"("num_key_value_heads":8,"head_dim":128,"intermediate_size":9728,"vocab_size":151936,)"
+     R"("max_position_embeddings":262144,"rope_theta":5000000,"tie_word_embeddings":true,)"
+     R"("vision_config":{"model_type":"qwen3_vl","depth":24,"hidden_size":1024,)"
+     R"("intermediate_size":4096,"deepstack_visual_indexes":[5,11,17]}})"},
+    {"qwen3-vl-8b",
+     R"({"model_type":"qwen3","num_hidden_layers":36,"hidden_size":4096,"num_attention_heads":32,)"
+     R"("num_key_value_heads":8,"head_dim":128,"intermediate_size":12288,"vocab_size":151936,)"
+     R"("max_position_embeddings":262144,"rope_theta":5000000,)"
+     R"("vision_config":{"model_type":"qwen3_vl"}})"},
+    {"qwen3-vl-30b-a3b",
+     R"({"model_type":"qwen3_moe","num_hidden_layers":48,"hidden_size":2048,"num_attention_heads":32,)"
+     R"("num_key_value_heads":4,"head_dim":128,"moe_intermediate_size":768,"vocab_size":151936,)"
+     R"("max_position_embeddings":262144,"rope_theta":5000000,"num_experts":128,)"
+     R"("num_experts_per_tok":8,"norm_topk_prob":true,"vision_config":{"model_type":"qwen3_vl"}})"},
+    {"qwen3-vl-235b-a22b",
+     R"({"model_type":"qwen3_moe","num_hidden_layers":94,"hidden_size":4096,"num_attention_heads":64,)"
+     R"("num_key_value_heads":4,"head_dim":128,"moe_intermediate_size":1536,"vocab_size":151936,)"
+     R"("max_position_embeddings":262144,"rope_theta":5000000,"num_experts":128,)"
+     R"("num_experts_per_tok":8,"norm_topk_prob":true,"vision_config":{"model_type":"qwen3_vl"}})"},
+    {"qwen2.5-vl-7b",
+     R"({"model_type":"qwen2","num_hidden_layers":28,"hidden_size":3584,"num_attention_heads":28,)"
+     R"("num_key_value_heads":4,"intermediate_size":18944,"vocab_size":152064,)"
+     R"("max_position_embeddings":128000,"rope_theta":1000000,)"
+     R"("vision_config":{"model_type":"qwen2_5_vl"}})"},
     // Without the scaling of positions (yarn) that extended the first model to 163840 positions after its
     // pretraining.
     {"deepseek-v3",

@@ -250,6 +250,7 @@ ModelConfig parse_model_config(std::string_view json, const std::string& origin)
   config.name = keys.string_or("_name_or_path", origin);
   const JsonKeys with_nulls(object, origin, JsonNull::refused, path);
   read_family(family, keys, with_nulls, config);
+  config.predicted.vision = read_vision_tower(file, origin, config.hidden);
   if (!config.predicted.names.empty() || keeps_keys(family))
     config.predicted.keys = kept_keys(family, object, keys, with_nulls);
   const double count = count_parameters<double>(config, config.mixture.experts);
@@ -280,6 +281,7 @@ std::string to_config_json(const ModelConfig& config) {
     if (kept.contains("rope_parameters")) out.erase("rope_scaling");
     out.update(kept);
   }
+  if (config.predicted.vision) out["vision_config"] = Json::parse(config.predicted.vision.keys);
   return out.dump(-1, ' ', true, Json::error_handler_t::replace);
 }
 

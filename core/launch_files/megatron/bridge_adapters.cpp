@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
+#include <cstdint>
 #include <iterator>
 #include <set>
 #include <string_view>
@@ -77,6 +79,24 @@ void BridgeAdapters::add(const std::string& leaf, const LaunchArgument& key, Lau
   } else {
     file.refused.push_back({shown, key.place, "not modelled: expected LoRA on linear layers"});
   }
+}
+
+void put_images(LaunchArguments& own) {
+  constexpr const char* kProcessor = "hf_processor_path";
+  if (!own.has(kProcessor)) return;
+  own.set("images_per_sequence", fmt::format("{}", own.integer("num_images", 1)), kProcessor);
+  const LaunchArgument* const size = own.find("image_size");
+  if (size == nullptr) return;
+  std::int64_t tokens = 1;
+  for (const std::string& edge : size->values) {
+    constexpr std::int64_t kEdge = 32;
+    std::int64_t pixels = 0;
+    const auto [end, error] = std::from_chars(edge.data(), edge.data() + edge.size(), pixels);
+    if (error != std::errc() || pixels < 1 || pixels > (1 << 16))
+      own.refuse("image_size", "two numbers of pixels");
+    tokens *= std::max<std::int64_t>(1, (pixels + kEdge / 2) / kEdge);
+  }
+  own.set("image_tokens", fmt::format("{}", tokens), "image_size");
 }
 
 }  // namespace plumbline

@@ -1,9 +1,10 @@
-// LoRA of Megatron-Bridge's recipes.
+// LoRA and images of Megatron-Bridge's recipes.
 #pragma once
 
 #include <string>
 #include <vector>
 
+#include "core/launch_files/arguments/launch_arguments.hpp"
 #include "core/launch_files/arguments/launch_settings.hpp"
 
 namespace plumbline {
@@ -23,5 +24,10 @@ class BridgeAdapters {
 
   std::vector<LaunchSetting> settings_;
 };
+
+/// Images of a sequence, which a processor of the model makes tokens of: by default one of 256 · 256 pixels
+/// (NVIDIA-NeMo/Megatron-Bridge@067f987 src/megatron/bridge/data/builders/mock_vlm_sft.py), in squares of
+/// 32 · 32 pixels a token (Qwen3-VL: patches of 16, 2 · 2 merged).
+void put_images(LaunchArguments& own);
 
 }  // namespace plumbline

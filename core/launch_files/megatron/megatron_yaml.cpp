@@ -81,8 +81,11 @@ constexpr std::string_view kSharedSwitches[] = {"--use-distributed-optimizer", "
 constexpr const char* kRemainders = "store_param_remainders";
 
 /// Keys of such sections that say something.
-constexpr std::string_view kTellingKeys[] = {"seq_length", "sequence_length", "vocab_size", "tokenizer_type",
-                                             "tokenizer_model"};
+constexpr std::string_view kTellingKeys[] = {"seq_length",        "sequence_length", "vocab_size",
+                                             "tokenizer_type",    "tokenizer_model", "num_images",
+                                             "hf_processor_path", "image_size"};
+/// Sections of a model with a vision tower, whose config.json says the same.
+constexpr std::string_view kTowerSections[] = {"vision_config", "hf_text_config", "dist_train"};
 
 /// A recipe of Megatron-Bridge's precision by its name.
 struct PrecisionRecipe {
@@ -130,6 +133,11 @@ class MegatronKeys {
     if (path.size() == 3 && leaf == "_target_" && is_type(path[1], key)) {
       section_ = section;
       return add_name(path[1], std::move(key));
+    }
+    if (path.size() >= 3 && std::find(std::begin(kTowerSections), std::end(kTowerSections), path[1]) !=
+                                std::end(kTowerSections)) {
+      file_.without_effect.push_back({shown(key), key.place, "the model's vision_config tells it"});
+      return;
     }
     const bool of_layers = path.size() == 3 && path[1] == "transformer_layer_spec";
     if (leaf == "_target_" || leaf == "_name_" || leaf == "_partial_" || leaf == "_call_" ||
@@ -351,7 +359,8 @@ LaunchFile read_keys(std::vector<LaunchArgument> all, bool bridge, bool partial,
   LaunchFile read = megatron_launch(keys.take(), {}, dialect, beside);
   if (!keys.lengths().empty()) read.notes.push_back(keys.lengths());
   read.settings.insert(read.settings.end(), keys.adapters().begin(), keys.adapters().end());
-  const LaunchArguments own(keys.own_keys(), argument_table("bridge_keys.txt"), read);
+  LaunchArguments own(keys.own_keys(), argument_table("bridge_keys.txt"), read);
+  own.attempt([&] { put_images(own); });
   if (own.has(kRemainders) && !own.on(kRemainders))
     std::erase_if(read.settings, [](const LaunchSetting& each) { return each.key == kRemainders; });
   read.without_effect.insert(read.without_effect.end(), file.without_effect.begin(),
