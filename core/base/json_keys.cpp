@@ -69,6 +69,21 @@ std::string entry_of(const std::string& key, std::size_t index) {
 
 }  // namespace
 
+std::string without_python_numbers(std::string_view text) {
+  constexpr std::pair<std::string_view, std::string_view> kNumbers[] = {{"Infinity", "1e308   "},
+                                                                        {"NaN", "\"?\""}};
+  std::string plain(text);
+  bool quoted = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '"') quoted = !quoted;
+    if (quoted && text[i] == '\\') ++i;
+    if (quoted) continue;
+    for (const auto& [number, replaced] : kNumbers)
+      if (text.substr(i).starts_with(number)) plain.replace(i, number.size(), replaced);
+  }
+  return plain;
+}
+
 template <class Value>
 Value parse_json_object(std::string_view text, const std::string& origin, int max_depth,
                         std::int64_t max_values) {

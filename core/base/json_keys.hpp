@@ -29,6 +29,9 @@ template <class Value = Json>
 Value parse_json_object(std::string_view text, const std::string& origin, int max_depth = 32,
                         std::int64_t max_values = kMaxJsonValues);
 
+/// The text with Infinity and NaN, which Python writes outside of JSON, as 1e308 and "?" in as many bytes.
+std::string without_python_numbers(std::string_view text);
+
 /// Meaning of a null: a missing key, or a mistake.
 enum class JsonNull { missing, refused };
 

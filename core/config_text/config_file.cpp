@@ -36,7 +36,7 @@ bool names_a_model(const std::string& source) {
 bool is_model_json(const std::string& path, const std::string& text) {
   if (!path.ends_with(".json")) return false;
   const std::string name = printable(path, kLongestPath);
-  const Json object = parse_json_object(text, name);
+  const Json object = parse_json_object(without_python_numbers(text), name);
   const bool model = std::any_of(std::begin(kModelKeys), std::end(kModelKeys),
                                  [&](const char* key) { return object.contains(key); });
   if (!model && object.contains("hidden_size"))

@@ -89,6 +89,14 @@ std::string_view family_of_alias(std::string_view type);
 /// Throws InputError for a model whose layers are of another kind (Mamba, linear or sparse attention, latent
 /// attention and mixtures that no family has), naming it.
 void refuse_other_layers(const JsonKeys& keys);
+/// The family of a model_type that no family has, by the keys of its attention and experts. Throws InputError
+/// when there is none.
+const Family& family_by_keys(const JsonKeys& keys);
+/// Values of keys that such a file may leave out.
+void add_unknown_defaults(Json& object);
+/// Throws InputError for a key of such a file that the family has not read, unless it changes no layer.
+void refuse_unread_keys(const Family& family, const Json& object, const JsonKeys& keys,
+                        const JsonKeys& with_nulls);
 /// nullptr when there is none.
 const Family* find_family(std::string_view architecture);
 /// "llama, mistral, …".

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 #include "core/base/text_input.hpp"
 #include "core/config/families/families.hpp"
@@ -17,6 +19,8 @@ constexpr std::int64_t kMostWidth = 1 << 22;
 constexpr std::int64_t kMostExperts = 1 << 12;
 constexpr std::int64_t kMostTaps = 64;
 constexpr std::int64_t kMostChunk = 1 << 16;
+constexpr std::size_t kMostLayersListed = 10'000;
+constexpr std::size_t kLongestKind = 60;
 
 struct MambaKeys {
   const char* heads;
@@ -51,9 +55,31 @@ void read_mamba(const JsonKeys& keys, const MambaKeys& names, ModelConfig& confi
   }
 }
 
-/// `pattern`: a letter for each layer.
+/// Names of kinds of layers, and their letters in a pattern.
+constexpr std::pair<std::string_view, char> kLayerKinds[] = {{"mamba", 'M'},     {"linear_attention", 'M'},
+                                                             {"attention", '*'}, {"full_attention", '*'},
+                                                             {"mlp", '-'},       {"moe", 'E'}};
+
+/// The letters of a list of kinds.
+std::string listed_pattern(const JsonKeys& keys, const char* key) {
+  std::string pattern;
+  for (const std::string& kind : keys.strings(key, kMostLayersListed)) {
+    const auto* const found = std::find_if(std::begin(kLayerKinds), std::end(kLayerKinds),
+                                           [&](const auto& each) { return each.first == kind; });
+    if (found == std::end(kLayerKinds)) {
+      keys.fail(key, fmt::format("found \"{}\", expected mamba, attention, mlp and moe",
+                                 printable(kind, kLongestKind)));
+    }
+    pattern += found->second;
+  }
+  return pattern;
+}
+
+/// `key`: of a letter for each layer, or of a list of their kinds.
 void read_pattern(const JsonKeys& keys, const char* key, ModelConfig& config) {
-  const std::string pattern = keys.string(key);
+  const Json* const found_list = keys.find(key);
+  const bool listed = found_list != nullptr && found_list->is_array();
+  const std::string pattern = listed ? listed_pattern(keys, key) : keys.string(key);
   if (std::ssize(pattern) != config.layers) {
     keys.fail(key, fmt::format("found {} letters, expected one for each of the {} layers", pattern.size(),
                                config.layers));
@@ -79,7 +105,10 @@ void read_nemotron_h(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, Model
   for (const char* key : {"mlp_bias", "use_bias", "mamba_proj_bias"}) keys.must_be(key, false, false);
   keys.must_be("use_conv_bias", true, true);
   read_mamba(keys, kNemotronKeys, config);
-  read_pattern(keys, "hybrid_override_pattern", config);
+  const char* pattern = "hybrid_override_pattern";
+  for (const char* key : {"layers_block_type", "layer_types"})
+    if (keys.find(pattern) == nullptr && keys.find(key) != nullptr) pattern = key;
+  read_pattern(keys, pattern, config);
   if (config.predicted.has_experts.empty()) return;
   Mixture& mixture = config.mixture;
   mixture.dense_ffn = config.ffn;

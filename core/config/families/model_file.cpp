@@ -19,21 +19,6 @@ namespace {
 constexpr std::size_t kMaxModelFileBytes = std::size_t{1} << 20;
 constexpr double kMaxParameters = 1e15;
 
-/// Models of no family, by the keys that only they have.
-void refuse_other_models(const JsonKeys& keys) {
-  for (const char* key : {"kv_lora_rank", "q_lora_rank"}) {
-    if (keys.find(key) == nullptr) continue;
-    keys.fail(
-        key, "found, which is multi-head latent attention of another kind; supported is that of deepseek_v3");
-  }
-  for (const char* key : {"num_local_experts", "num_experts", "n_routed_experts", "moe_intermediate_size"}) {
-    if (keys.find(key) == nullptr) continue;
-    keys.fail(key,
-              "found, which is a mixture of experts of another kind; supported are those of mixtral, "
-              "qwen2_moe, qwen3_moe, deepseek_v3 and others");
-  }
-}
-
 /// A model_type whose files follow their architectures.
 constexpr std::string_view kByArchitecture = "kimi_k2";
 
@@ -52,8 +37,7 @@ const Family& family_of(const JsonKeys& keys) {
         if (is_type_of(family, type, keys)) return family;
       }
     }
-    refuse_other_models(keys);
-    keys.fail("model_type", fmt::format("found \"{}\", supported: {}", printable(type), family_names()));
+    return family_by_keys(keys);
   }
   const Json* classes = keys.find("architectures");
   if (classes == nullptr) {
@@ -72,6 +56,12 @@ const Family& family_of(const JsonKeys& keys) {
   }
   keys.fail("architectures",
             fmt::format("found {}, supported: {}", JsonKeys::shown(*classes), fmt::join(names, ", ")));
+}
+
+/// The family was found by other keys than model_type and architectures.
+bool is_unknown(const Family& family, const JsonKeys& keys) {
+  const std::string type = keys.string_or("model_type", "");
+  return !type.empty() && type != kByArchitecture && family.type() != type && family_of_alias(type).empty();
 }
 
 const Family* find_family_of_type(const std::string& type) {
@@ -95,6 +85,17 @@ std::string path_of(const Json& file, const Json& object) {
   return "";
 }
 
+/// The number of layers of a file that lists their kinds alone, as transformers 5 writes nemotron_h's.
+void count_listed_layers(const Family& family, Json& object) {
+  if (object.contains(family.keys.layers)) return;
+  for (const char* key : {"layers_block_type", "layer_types"}) {
+    const auto list = object.find(key);
+    if (list == object.end() || !list->is_array() || list->empty()) continue;
+    object[family.keys.layers] = list->size();
+    return;
+  }
+}
+
 bool keeps_keys(const Family& family) {
   const std::span<const Family> table = recent_families();
   return std::any_of(table.begin(), table.end(), [&](const Family& row) { return &row == &family; });
@@ -102,7 +103,7 @@ bool keeps_keys(const Family& family) {
 
 /// Keys of `object` that were read, but for sizes, which ModelConfig has: as JSON.
 std::string kept_keys(const Family& family, const Json& object, const JsonKeys& keys,
-                      const JsonKeys& with_nulls) {
+                      const JsonKeys& with_nulls, bool unknown) {
   const FamilyKeys& names = family.keys;
   Json kept = Json::object();
   for (const auto& [key, value] : object.items()) {
@@ -116,6 +117,7 @@ std::string kept_keys(const Family& family, const Json& object, const JsonKeys& 
     kept.erase(both.substr(0, bar));
     if (bar != std::string::npos) kept.erase(both.substr(bar + 1));
   }
+  if (unknown) kept["model_type"] = object["model_type"];
   return kept.dump(-1, ' ', true, Json::error_handler_t::replace);
 }
 
@@ -228,7 +230,7 @@ template Json* nested_model(Json& file);
 template OrderedJson* nested_model(OrderedJson& file);
 
 ModelConfig parse_model_config(std::string_view json, const std::string& origin) {
-  Json file = parse_json_object(json, origin);
+  Json file = parse_json_object(without_python_numbers(json), origin);
   Json* const text = nested_model(file);
   const bool nested = text != nullptr;
   Json& object = nested ? *text : file;
@@ -245,14 +247,22 @@ ModelConfig parse_model_config(std::string_view json, const std::string& origin)
       config.source.left_out += (config.source.left_out.empty() ? "" : ", ") + key;
   }
   const Family& family = family_of(keys);
+  const bool unknown = is_unknown(family, keys);
+  if (unknown) add_unknown_defaults(object);
   add_family_defaults(family, keys, object);
+  count_listed_layers(family, object);
   config.architecture = family.architecture;
   config.name = keys.string_or("_name_or_path", origin);
   const JsonKeys with_nulls(object, origin, JsonNull::refused, path);
   read_family(family, keys, with_nulls, config);
+  if (unknown) {
+    refuse_unread_keys(family, object, keys, with_nulls);
+    config.predicted.add(fmt::format("an unknown model_type, {}, read as {} by its keys",
+                                     printable(keys.string("model_type"), 60), family.architecture));
+  }
   config.predicted.vision = read_vision_tower(file, origin, config.hidden);
   if (!config.predicted.names.empty() || keeps_keys(family))
-    config.predicted.keys = kept_keys(family, object, keys, with_nulls);
+    config.predicted.keys = kept_keys(family, object, keys, with_nulls, unknown);
   const double count = count_parameters<double>(config, config.mixture.experts);
   if (count > kMaxParameters) {
     throw InputError(fmt::format("{}: found sizes of {:.3g} parameters, expected at most {:.0e}", origin,

@@ -52,6 +52,20 @@ constexpr NamedType kOtherTypes[] = {
     {"glm_moe_dsa", kSparse},
 };
 
+/// Families that are known for what the predicted layers lack.
+constexpr NamedType kOtherFamilies[] = {
+    {"gemma4", "Gemma 4, whose attention has heads of two sizes and keys that are values"},
+    {"gemma4_text", "Gemma 4, whose attention has heads of two sizes and keys that are values"},
+    {"gemma3n_text", "Gemma 3n, whose layers have several streams and embeddings of their own"},
+    {"exaone_moe", "K-EXAONE, whose experts stand behind attention with windows and unrotated layers"},
+    {"step3p7", "Step 3.7, whose attention has gates and heads that differ by layer"},
+    {"step3p7_text", "Step 3.7, whose attention has gates and heads that differ by layer"},
+    {"step3p5", "Step 3.5, whose attention has gates and heads that differ by layer"},
+    {"afmoe", "Trinity, whose attention has a gate on its result"},
+    {"nemotron-nas", "Nemotron NAS, whose layers have widths of their own (block_configs)"},
+    {"longcat_flash", "LongCat, whose layers have two attentions and experts that do nothing"},
+};
+
 /// Keys that only such models have.
 constexpr NamedType kOtherKeys[] = {
     {"index_topk", kSparse},
@@ -110,6 +124,11 @@ void refuse_other_layers(const JsonKeys& keys) {
   };
   const std::string type = keys.string_or("model_type", "");
   if (std::find(std::begin(kHybrids), std::end(kHybrids), type) != std::end(kHybrids)) return;
+  for (const NamedType& other : kOtherFamilies) {
+    if (other.type == type)
+      keys.fail("model_type",
+                fmt::format("found \"{}\", {}, supported: {}", printable(type), other.name, family_names()));
+  }
   for (const NamedType& other : kOtherTypes) {
     if (other.type == type) refuse("model_type", fmt::format("\"{}\"", printable(type)), other.name);
   }

@@ -11,6 +11,7 @@
 #include "core/launch_files/megatron/megatron_layout.hpp"
 #include "core/launch_files/megatron/megatron_sharding.hpp"
 #include "core/launch_files/megatron/model/megatron_model.hpp"
+#include "core/launch_files/megatron/model/megatron_shape.hpp"
 
 namespace plumbline {
 namespace {
@@ -312,7 +313,6 @@ void set_sizes(LaunchArguments& from, const LauncherFacts& launcher, bool partia
     throw InputError("--micro-batch-size: missing, expected sequences");
 }
 
-constexpr const char* kHybridPattern = "--hybrid-layer-pattern";
 /// Flags of a hybrid's layers, which no rule derives a model from.
 constexpr std::string_view kHybridFlags[] = {kHybridPattern,     "--is-hybrid-model",  "--mamba-num-heads",
                                              "--mamba-head-dim", "--mamba-num-groups", "--mamba-state-dim"};

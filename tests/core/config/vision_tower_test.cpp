@@ -62,7 +62,7 @@ TEST(VisionTower, IsReadFromFilesOfItsKinds) {
       {"qwen3_vl",
        "qwen3_vl_text",
        {{"model_type", "qwen3_vl_vision"}, {"out_hidden_size", 3584}},
-       566'949'168},
+       566'949'104},
       {"qwen3_5", "qwen3", {{"depth", 27}}, 0},
       {"llava", "qwen3", {{"depth", 27}}, 0},
   };

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "core/launch_files/megatron/model/megatron_hybrid.hpp"
 #include "core/launch_files/megatron/model/megatron_mixture.hpp"
 #include "core/launch_files/megatron/model/megatron_shape.hpp"
 #include "core/launch_files/megatron/model/megatron_vocabulary.hpp"
@@ -88,9 +89,19 @@ void note_unused_groups(const LaunchArguments& from, const MegatronShape& shape)
 }  // namespace
 
 std::string megatron_model(LaunchArguments& arguments, const MegatronDialect& dialect) {
-  const MegatronShape shape = shape_of(arguments, dialect);
+  MegatronShape shape = shape_of(arguments, dialect);
   note_unused_groups(arguments, shape);
-  const bool experts = arguments.has("--num-experts") && arguments.text("--num-experts", "") != "None";
+  const bool usual = becomes_usual(shape);
+  note_hybrid(arguments, shape, usual);
+  if (!shape.pattern.empty() && !usual) {
+    Json json = hybrid_of(arguments, shape);
+    set_megatron_vocabulary(arguments, json);
+    return json.dump();
+  }
+  if (usual && !shape.rope && arguments.text("--position-embedding-type", "") == "none")
+    arguments.refuse("--position-embedding-type", "rope or learned_absolute with attention in every layer");
+  const bool experts = arguments.has("--num-experts") && arguments.text("--num-experts", "") != "None" &&
+                       (!usual || shape.pattern[1] == 'E');
   if (!experts && arguments.on("--multi-latent-attention"))
     arguments.refuse_with("--multi-latent-attention", "no experts", "--num-experts");
   const bool oss = is_gpt_oss(arguments, shape, experts);

@@ -31,9 +31,23 @@ std::int64_t max_positions(const LaunchArguments& from, const MegatronShape& sha
   return needed(from, "--seq-length");
 }
 
+std::string hybrid_pattern(const LaunchArguments& from) {
+  std::string pattern = from.text(kHybridPattern, "None");
+  if (pattern == "None") return "";
+  std::erase(pattern, '|');
+  if (pattern.empty() || pattern.find_first_not_of("M*-E") != std::string::npos)
+    from.refuse(kHybridPattern, "layers by the letters M, *, - and E, with | between stages");
+  return pattern;
+}
+
 MegatronShape shape_of(const LaunchArguments& from, const MegatronDialect& dialect) {
   MegatronShape shape;
-  shape.layers = needed(from, from.has("--encoder-num-layers") ? "--encoder-num-layers" : "--num-layers");
+  shape.pattern = hybrid_pattern(from);
+  const char* const layers = from.has("--encoder-num-layers") ? "--encoder-num-layers" : "--num-layers";
+  shape.layers = std::ssize(shape.pattern);
+  if (shape.pattern.empty() || from.has(layers)) shape.layers = needed(from, layers);
+  if (!shape.pattern.empty() && shape.layers != std::ssize(shape.pattern))
+    from.refuse(layers, fmt::format("the {} letters of {}", shape.pattern.size(), kHybridPattern));
   shape.hidden = needed(from, "--hidden-size");
   shape.heads = needed(from, "--num-attention-heads");
   if (shape.heads < 1) from.refuse("--num-attention-heads", "1 or more");
@@ -63,7 +77,7 @@ MegatronShape shape_of(const LaunchArguments& from, const MegatronDialect& diale
   const std::string positions = from.text("--position-embedding-type", "learned_absolute");
   shape.rope = positions == "rope" || positions == "yarn" || from.on("--use-rotary-position-embeddings") ||
                from.on("--enable-gpt-oss");  // YaRN (megatron/post_training/model_builder.py)
-  if (!shape.rope && positions != "learned_absolute")
+  if (!shape.rope && positions != "learned_absolute" && !(positions == "none" && !shape.pattern.empty()))
     from.refuse("--position-embedding-type", "rope, yarn or learned_absolute");
   shape.bias = !from.on("--disable-bias-linear");
   shape.qkv_bias = shape.bias || from.on("--add-qkv-bias");

@@ -18,7 +18,14 @@ struct MegatronShape {
   bool rms = false, rope = false, bias = false, qkv_bias = false, qk_norm = false;
   bool positions_of_sequence = false;  // as many learned positions as tokens of a sequence
   std::string activation;
+  std::string pattern;  // a letter for each layer of a hybrid model; empty: every layer has both blocks
 };
+
+/// Where given, of Megatron-Core's hybrid models (megatron/core/models/hybrid/hybrid_layer_allocation.py).
+inline constexpr const char* kHybridPattern = "--hybrid-layer-pattern";
+/// Its letters, without the bars between stages: M a Mamba mixer, * attention, - an MLP, E experts. Empty:
+/// not given.
+std::string hybrid_pattern(const LaunchArguments& from);
 
 MegatronShape shape_of(const LaunchArguments& from, const MegatronDialect& dialect);
 
