@@ -49,9 +49,9 @@ std::vector<std::string> notes_about(const RunConfig& config) {
                       key, model.rotary.scaling.predicted_type));
     }
     if (model.predicted.vision && config.batch.images_per_sequence > 0) {
-      notes.push_back(fmt::format(
-          "{}: with its vision tower, {} parameters, for {} images of {} tokens a sequence", key,
-          model.predicted.vision.parameters(), config.batch.images_per_sequence, config.batch.image_tokens));
+      notes.push_back(fmt::format("{}: with its vision tower, {} parameters; image tokens of a sequence: {}",
+                                  key, model.predicted.vision.parameters(),
+                                  config.batch.images_per_sequence * config.batch.image_tokens));
     } else if (!model.source.left_out.empty()) {
       notes.push_back(fmt::format("{}: text model only, {} is left out{}", key, model.source.left_out,
                                   model.predicted.vision ? "; images_per_sequence: 1 adds its tower" : ""));

@@ -185,6 +185,13 @@ std::optional<std::string> generated_limit(const C& c) {
 }
 
 std::optional<std::string> images_limit(const C& c) {
+  const VisionTower& tower = c.model.predicted.vision;
+  if (c.batch.images_per_sequence > 0 && tower && tower.out != c.model.hidden) {
+    return fmt::format(
+        "images_per_sequence: found {} with a vision tower of out_hidden_size {}, expected the {} of {}; "
+        "change its vision_config",
+        c.batch.images_per_sequence, tower.out, c.model.hidden, c.model.name);
+  }
   const std::int64_t room = c.batch.seq_length / std::max<std::int64_t>(1, c.batch.images_per_sequence);
   if (c.batch.images_per_sequence == 0 || c.batch.image_tokens <= room) return std::nullopt;
   return fmt::format("image_tokens: found {} of each of {} images, expected at most {} in a sequence of {}",

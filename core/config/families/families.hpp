@@ -94,6 +94,9 @@ void refuse_other_layers(const JsonKeys& keys);
 const Family& family_by_keys(const JsonKeys& keys);
 /// Values of keys that such a file may leave out.
 void add_unknown_defaults(Json& object);
+/// read_family, whose InputError names the model_type.
+void read_unknown(const Family& family, const JsonKeys& keys, const JsonKeys& with_nulls,
+                  ModelConfig& config);
 /// Throws InputError for a key of such a file that the family has not read, unless it changes no layer.
 void refuse_unread_keys(const Family& family, const Json& object, const JsonKeys& keys,
                         const JsonKeys& with_nulls);

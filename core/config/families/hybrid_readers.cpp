@@ -132,14 +132,15 @@ void read_granite_mamba(const JsonKeys& keys, ModelConfig& config) {
   if (types == nullptr) types = keys.find("layers_block_type");
   if (types == nullptr || !types->is_array()) return;
   std::vector<Mixer> mixers;
-  for (const Json& type : *types) mixers.push_back(type == "mamba" ? Mixer::mamba : Mixer::attention);
+  const auto is_mamba = [](const Json& type) { return type == "mamba" || type == "linear_attention"; };
+  for (const Json& type : *types) mixers.push_back(is_mamba(type) ? Mixer::mamba : Mixer::attention);
   if (std::find(mixers.begin(), mixers.end(), Mixer::mamba) == mixers.end()) return;
   if (std::ssize(mixers) != config.layers) {
     keys.fail("layer_types", fmt::format("found {} entries, expected one for each of the {} layers",
                                          mixers.size(), config.layers));
   }
   for (const Json& type : *types) {
-    if (type != "mamba" && type != "attention" && type != "full_attention")
+    if (!is_mamba(type) && type != "attention" && type != "full_attention")
       keys.fail("layer_types",
                 fmt::format("found {}, expected \"mamba\" and \"attention\"", JsonKeys::shown(type)));
   }

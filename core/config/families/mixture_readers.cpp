@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <optional>
 
 #include "core/config/families/families.hpp"
 #include "core/config/families/family_readers.hpp"
@@ -124,6 +125,7 @@ void write_qwen2_moe(const ModelConfig& config, Json& out) {
 namespace {
 
 constexpr std::int64_t kMostHeadElements = 1 << 12;
+constexpr std::size_t kMostLayerKinds = 10'000;
 
 }  // namespace
 
@@ -180,6 +182,22 @@ void read_groups(const JsonKeys& keys, Mixture& mixture) {
   }
 }
 
+/// Layers in front without experts by mlp_layer_types, which transformers 5 writes for glm4_moe_lite.
+std::optional<std::int64_t> listed_dense_layers(const JsonKeys& keys, std::int64_t layers) {
+  const char* const key = "mlp_layer_types";
+  if (keys.find(key) == nullptr) return std::nullopt;
+  const std::vector<std::string> kinds = keys.strings(key, kMostLayerKinds);
+  const auto first = std::find(kinds.begin(), kinds.end(), "sparse");
+  const bool sparse =
+      std::all_of(first, kinds.end(), [](const std::string& each) { return each == "sparse"; });
+  const bool dense =
+      std::all_of(kinds.begin(), first, [](const std::string& each) { return each == "dense"; });
+  if (std::ssize(kinds) != layers || !sparse || !dense || first == kinds.end())
+    keys.fail(key, fmt::format("found {} entries, expected dense layers, then sparse ones, {} in all",
+                               kinds.size(), layers));
+  return first - kinds.begin();
+}
+
 /// Both families with DeepSeek-V3's experts. Modules for multi-token prediction (num_nextn_predict_layers)
 /// are left out, as in transformers; the key mtp_num_layers sets them.
 void read_deepseek_experts(const JsonKeys& keys, ModelConfig& config) {
@@ -188,7 +206,8 @@ void read_deepseek_experts(const JsonKeys& keys, ModelConfig& config) {
   mixture.normalized = keys.boolean("norm_topk_prob");
   mixture.shared = keys.integer("n_shared_experts", 0, kMostExperts) * config.ffn;
   mixture.shared_gated = false;
-  mixture.first_dense = keys.integer("first_k_dense_replace", 0, config.layers - 1);
+  mixture.first_dense = listed_dense_layers(keys, config.layers)
+                            .value_or(keys.integer("first_k_dense_replace", 0, config.layers - 1));
   if (mixture.first_dense > 0) mixture.dense_ffn = keys.integer("intermediate_size", kMostWidth);
   mixture.scores = RouterScores::sigmoid;
   mixture.expert_bias = true;

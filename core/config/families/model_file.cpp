@@ -254,11 +254,13 @@ ModelConfig parse_model_config(std::string_view json, const std::string& origin)
   config.architecture = family.architecture;
   config.name = keys.string_or("_name_or_path", origin);
   const JsonKeys with_nulls(object, origin, JsonNull::refused, path);
-  read_family(family, keys, with_nulls, config);
   if (unknown) {
+    read_unknown(family, keys, with_nulls, config);
     refuse_unread_keys(family, object, keys, with_nulls);
     config.predicted.add(fmt::format("an unknown model_type, {}, read as {} by its keys",
                                      printable(keys.string("model_type"), 60), family.architecture));
+  } else {
+    read_family(family, keys, with_nulls, config);
   }
   config.predicted.vision = read_vision_tower(file, origin, config.hidden);
   if (!config.predicted.names.empty() || keeps_keys(family))

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "core/base/error.hpp"
 #include "core/base/text_input.hpp"
 #include "core/config/families/families.hpp"
 
@@ -77,6 +78,18 @@ void add_unknown_defaults(Json& object) {
                                    {"topk_group", 1},
                                    {"routed_scaling_factor", 1.0}})
     if (!object.contains(key)) object[key] = value;
+}
+
+void read_unknown(const Family& family, const JsonKeys& keys, const JsonKeys& with_nulls,
+                  ModelConfig& config) {
+  try {
+    read_family(family, keys, with_nulls, config);
+  } catch (const InputError& error) {
+    keys.fail("model_type",
+              fmt::format("found \"{}\", which is no known family's; as {} it is refused: {}; supported: {}",
+                          printable(keys.string_or("model_type", "")), family.architecture, error.what(),
+                          family_names()));
+  }
 }
 
 void refuse_unread_keys(const Family& family, const Json& object, const JsonKeys& keys,

@@ -70,8 +70,6 @@ VisionTower read_vision_tower(const Json& file, const std::string& origin, std::
   tower.merge = keys.integer_or("spatial_merge_size", 64, 2);
   const char* const out = by_ratio ? "hidden_size" : "out_hidden_size";
   tower.out = keys.integer_or(out, kWidestTower, hidden);
-  if (tower.out != hidden)
-    keys.fail(out, fmt::format("found {}, expected the language model's hidden_size {}", tower.out, hidden));
   if (kind->window > 0) {
     const std::int64_t edge =
         keys.integer_or("window_size", kMostPixels * kMostPixels, kind->window) / pixels;

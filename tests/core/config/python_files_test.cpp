@@ -81,6 +81,18 @@ TEST(PythonFiles, ListsOfKindsAreHybridPatterns) {
       testing::ThrowsMessage<InputError>(HasSubstr("layers_block_type: found \"conv\"")));
 }
 
+TEST(PythonFiles, KindsOfMlpsTellDenseLayers) {
+  const json known = with(experts(), {{"model_type", "glm4_moe"}});
+  json listed = with(known, {{"mlp_layer_types", {"dense", "dense", "sparse", "sparse"}}});
+  EXPECT_EQ(parse(listed.dump()).mixture.first_dense, 2);
+  EXPECT_EQ(parse(listed.dump()).parameters(),
+            parse(with(known, {{"first_k_dense_replace", 2}}).dump()).parameters());
+  listed["mlp_layer_types"] = {"dense", "sparse", "dense", "sparse"};
+  EXPECT_THAT(
+      [&] { parse(listed.dump()); },
+      testing::ThrowsMessage<InputError>(HasSubstr("expected dense layers, then sparse ones, 4 in all")));
+}
+
 // upstage/Solar-Open-100B: Llama's attention, GLM-4.5's experts; 6144 parameters are biases of routers.
 TEST(PythonFiles, KnownLayersOfANewNameAreTakenByTheirKeys) {
   const ModelConfig solar = parse(R"({"architectures":["SolarOpenForCausalLM"],"model_type":"solar_open",
@@ -110,6 +122,9 @@ TEST(PythonFiles, UnknownModelsAreRefusedByNameAndByWhatIsMissing) {
   };
   for (const Case& each :
        {Case{{{"zero_expert_num", 4}}, "\"new_moe\"", "with zero_expert_num, which glm4_moe does not have"},
+        {{{"partial_rotary_factor", 2.0}},
+         "\"new_moe\"",
+         "as glm4_moe it is refused: config.json: partial_rotary"},
         {{{"n_routed_experts", nullptr}, {"num_experts", 8}},
          "\"new_moe\"",
          "mixture of experts (num_experts) is of no known family"},
