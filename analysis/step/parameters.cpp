@@ -74,4 +74,35 @@ StageParameters parameters_of(const StageShape& s) {
   return parameters;
 }
 
+TowerPart TowerElements::all() const {
+  TowerPart sum = embedding;
+  sum += layers;
+  sum += mergers;
+  return sum;
+}
+
+TowerPart TowerElements::trained(const VisionShape& vision) const {
+  TowerPart sum;
+  if (vision.trains_layers) sum += embedding;
+  if (vision.trains_layers) sum += layers;
+  if (vision.trains_mergers) sum += mergers;
+  return sum;
+}
+
+TowerElements tower_elements(const StageShape& s) {
+  TowerElements elements;
+  if (!s.vision.on()) return elements;
+  const VisionTower& tower = s.vision.tower;
+  const std::int64_t t = s.vision.tensor;
+  elements.embedding = {(tower.patch + tower.positions) * tower.hidden, tower.patch_bias ? tower.hidden : 0};
+  const StageShape layer = tower_layers(s).front().layer;
+  const std::int64_t biases = layer_biases(layer).total() + layer.norm_elements();
+  elements.layers = {tower.layers * (parameters_per_layer(layer) - biases), tower.layers * biases};
+  const std::int64_t mergers = 1 + tower.deepstack;
+  elements.mergers.matrices = mergers * tower.merged() * (tower.merged() + tower.out) / t;
+  elements.mergers.vectors = mergers * (tower.merged() / t + tower.out) + tower.norm(tower.hidden) +
+                             tower.deepstack * tower.norm(tower.merged());
+  return elements;
+}
+
 }  // namespace plumbline

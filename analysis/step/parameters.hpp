@@ -41,4 +41,26 @@ std::int64_t qkv_matrices(const StageShape& shape);
 std::int64_t parameters_per_layer(const StageShape& shape);
 StageParameters parameters_of(const StageShape& shape);
 
+/// Elements of a part of a vision tower on one tensor rank: matrices, and vectors.
+struct TowerPart {
+  std::int64_t matrices = 0;
+  std::int64_t vectors = 0;
+  std::int64_t total() const { return matrices + vectors; }
+  TowerPart& operator+=(const TowerPart& other) {
+    matrices += other.matrices;
+    vectors += other.vectors;
+    return *this;
+  }
+};
+/// Zeros on a stage without a tower. `layers`: all together.
+struct TowerElements {
+  TowerPart embedding;
+  TowerPart layers;
+  TowerPart mergers;
+  TowerPart all() const;
+  /// Those of the parts that train.
+  TowerPart trained(const VisionShape& vision) const;
+};
+TowerElements tower_elements(const StageShape& shape);
+
 }  // namespace plumbline

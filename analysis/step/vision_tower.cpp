@@ -1,9 +1,5 @@
 #include "analysis/step/vision_tower.hpp"
 
-#include <algorithm>
-
-#include "analysis/step/parameters.hpp"
-
 namespace plumbline {
 namespace {
 
@@ -71,37 +67,6 @@ StageShape tower_merger(const StageShape& s) {
   StageShape merger = layer_of(s, s.vision.images, s.vision.patches / s.vision.tower.square());
   merger.stream.hidden = s.vision.tower.merged();
   return merger;
-}
-
-TowerPart TowerElements::all() const {
-  TowerPart sum = embedding;
-  sum += layers;
-  sum += mergers;
-  return sum;
-}
-
-TowerPart TowerElements::trained(const VisionShape& vision) const {
-  TowerPart sum;
-  if (vision.trains_layers) sum += embedding;
-  if (vision.trains_layers) sum += layers;
-  if (vision.trains_mergers) sum += mergers;
-  return sum;
-}
-
-TowerElements tower_elements(const StageShape& s) {
-  TowerElements elements;
-  if (!s.vision.on()) return elements;
-  const VisionTower& tower = s.vision.tower;
-  const std::int64_t t = s.vision.tensor;
-  elements.embedding = {(tower.patch + tower.positions) * tower.hidden, tower.patch_bias ? tower.hidden : 0};
-  const StageShape layer = layer_of(s, 1, 1);
-  const std::int64_t biases = layer_biases(layer).total() + layer.norm_elements();
-  elements.layers = {tower.layers * (parameters_per_layer(layer) - biases), tower.layers * biases};
-  const std::int64_t mergers = 1 + tower.deepstack;
-  elements.mergers.matrices = mergers * tower.merged() * (tower.merged() + tower.out) / t;
-  elements.mergers.vectors = mergers * (tower.merged() / t + tower.out) + tower.norm(tower.hidden) +
-                             tower.deepstack * tower.norm(tower.merged());
-  return elements;
 }
 
 }  // namespace plumbline

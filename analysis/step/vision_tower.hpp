@@ -1,4 +1,4 @@
-// Vision tower of a first stage (VisionShape): its layers as stages of their own, and its parameters.
+// Vision tower of a first stage (VisionShape): its layers as stages of their own.
 #pragma once
 
 #include <cstdint>
@@ -21,27 +21,5 @@ struct TowerLayers {
 std::vector<TowerLayers> tower_layers(const StageShape& shape);
 /// The stage of a merger's products, whose stream is the tokens that it makes.
 StageShape tower_merger(const StageShape& shape);
-
-/// Elements on one tensor rank: matrices, and vectors.
-struct TowerPart {
-  std::int64_t matrices = 0;
-  std::int64_t vectors = 0;
-  std::int64_t total() const { return matrices + vectors; }
-  TowerPart& operator+=(const TowerPart& other) {
-    matrices += other.matrices;
-    vectors += other.vectors;
-    return *this;
-  }
-};
-/// Zeros on a stage without a tower. `layers`: all together.
-struct TowerElements {
-  TowerPart embedding;
-  TowerPart layers;
-  TowerPart mergers;
-  TowerPart all() const;
-  /// Those of the parts that train.
-  TowerPart trained(const VisionShape& vision) const;
-};
-TowerElements tower_elements(const StageShape& shape);
 
 }  // namespace plumbline

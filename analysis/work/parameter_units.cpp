@@ -4,7 +4,6 @@
 #include <numeric>
 
 #include "analysis/step/parameters.hpp"
-#include "analysis/step/vision_tower.hpp"
 
 namespace plumbline {
 

@@ -126,6 +126,10 @@ void read_nemotron_h(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, Model
   if (keys.find("n_group") != nullptr) read_groups(keys, mixture);
 }
 
+void write_nemotron_h(const ModelConfig& config, Json& out) {
+  if (config.mixture) out["intermediate_size"] = config.mixture.dense_ffn;
+}
+
 /// Each layer has a mixer and a feed-forward layer.
 void read_granite_mamba(const JsonKeys& keys, ModelConfig& config) {
   const Json* types = keys.find("layer_types");

@@ -42,6 +42,7 @@ void read_granite_hybrid(const JsonKeys& keys, const JsonKeys& with_nulls, Model
 /// hybrid_readers.cpp: read_granite_mamba reads which layers have Mamba mixers, if any.
 void read_granite_mamba(const JsonKeys& keys, ModelConfig& config);
 void read_nemotron_h(const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfig& config);
+void write_nemotron_h(const ModelConfig& config, Json& out);
 void read_dbrx(const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfig& config);
 void read_deepseek_v2(const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfig& config);
 

@@ -40,6 +40,11 @@ bool changes(std::string_view name) {
   return kNames.contains(name);
 }
 
+/// Layers by letter, M-M*-E, as --hybrid-layer-pattern has them: no files have such names.
+bool is_hybrid_pattern(std::string_view text) {
+  return text.size() > 1 && text.find_first_not_of("M*-E") == std::string_view::npos;
+}
+
 /// "[0,1]*24", a list of layers rather than names of files.
 bool is_number_pattern(std::string_view text) {
   return text.starts_with('[') && text.find_first_not_of("[]0123456789,*+") == std::string_view::npos;
@@ -609,7 +614,8 @@ class WordExpander {
   void end_word() {
     // Names of files are rarely like an option or a layer pattern ([0]*1+[1]*3).
     if (mode_.split && matches_files_ && !word_.text.starts_with("-") &&
-        word_.text.find('(') == std::string::npos && !is_number_pattern(word_.text)) {
+        word_.text.find('(') == std::string::npos && !is_number_pattern(word_.text) &&
+        !is_hybrid_pattern(word_.text)) {
       const std::string whole = context_.unknown.shown(word_.text);
       const UnknownPart* const part = context_.unknown.of(word_.text);
       if (part == nullptr || part->cause != UnknownCause::left_out) {

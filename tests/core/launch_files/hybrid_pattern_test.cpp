@@ -39,7 +39,7 @@ TEST(HybridPattern, AttentionWithAnMlpBehindItIsTheUsualLayer) {
             load(experts + "--num-layers 2").model.parameters());
   EXPECT_EQ(load(experts + "--hybrid-layer-pattern *-*-").model.mixture.experts, 0);
   EXPECT_EQ(find_config_key("layer_distribution")
-                ->print(load(kUsual + "--pipeline-model-parallel-size 2 --hybrid-layer-pattern *-|*-*-")),
+                ->print(load(kUsual + "--pipeline-model-parallel-size 2 --hybrid-layer-pattern \"*-|*-*-\"")),
             "1,2");
 }
 
@@ -66,7 +66,7 @@ TEST(HybridPattern, OthersAreRefusedByTheirFlag) {
          "--num-layers: found 3, expected the 4 letters"},
         {kUsual + "--hybrid-layer-pattern M-*-",
          "--hybrid-layer-pattern: found RMSNorm with activation silu"},
-        {kMixed + "--hybrid-layer-pattern M-|*-",
+        {kMixed + "--hybrid-layer-pattern \"M-|*-\"",
          "expected as many stages as --pipeline-model-parallel-size"},
         {kMixed + "--hybrid-layer-pattern *--*", "expected a Mamba mixer, or an MLP or experts behind"}}) {
     const std::string refusal = test::refusal_of([&] { load(each.flags); });
