@@ -63,7 +63,7 @@ TEST(HybridPattern, OthersAreRefusedByTheirFlag) {
        {Case{kUsual + "--hybrid-layer-pattern G-G-", "expected layers by the letters M, *, - and E"},
         {kMixed + "--hybrid-layer-pattern M-M-/M", "expected layers by the letters M, *, - and E"},
         {kUsual + "--num-layers 3 --hybrid-layer-pattern *-*-",
-         "--num-layers: found 3, expected the 4 letters"},
+         "--num-layers: found \"3\", expected the 4 letters"},
         {kUsual + "--hybrid-layer-pattern M-*-",
          "--hybrid-layer-pattern: found RMSNorm with activation silu"},
         {kMixed + "--hybrid-layer-pattern \"M-|*-\"",
