@@ -130,6 +130,7 @@ constexpr Family kPredicted[] = {
      .read = read_granite_moe},
     {.architecture = "granitemoehybrid",
      .class_name = "GraniteMoeHybridForCausalLM",
+     .max_positions = 2048,
      .predicted = {.names = "multipliers"},
      .read = read_granite_hybrid},
     {.architecture = "nemotron_h",

@@ -81,6 +81,27 @@ TEST(PythonFiles, ListsOfKindsAreHybridPatterns) {
       testing::ThrowsMessage<InputError>(HasSubstr("layers_block_type: found \"conv\"")));
 }
 
+// The class of Granite 4 has 2048 positions by itself, and names Mamba mixers linear attention.
+TEST(PythonFiles, GraniteIsReadAsItsClassWritesIt) {
+  const json granite = {{"model_type", "granitemoehybrid"},
+                        {"num_hidden_layers", 2},
+                        {"hidden_size", 64},
+                        {"num_attention_heads", 4},
+                        {"num_local_experts", 0},
+                        {"intermediate_size", 96},
+                        {"shared_intermediate_size", 96},
+                        {"vocab_size", 100},
+                        {"mamba_n_heads", 8},
+                        {"mamba_d_head", 16},
+                        {"mamba_n_groups", 1},
+                        {"mamba_d_state", 8},
+                        {"layer_types", {"linear_attention", "full_attention"}}};
+  EXPECT_EQ(parse(granite.dump()).position.max, 2048);
+  EXPECT_EQ(parse(granite.dump()).mamba_layers(), 1);
+  EXPECT_EQ(parse(granite.dump()).parameters(),
+            parse(with(granite, {{"layer_types", {"mamba", "attention"}}}).dump()).parameters());
+}
+
 TEST(PythonFiles, KindsOfMlpsTellDenseLayers) {
   const json known = with(experts(), {{"model_type", "glm4_moe"}});
   json listed = with(known, {{"mlp_layer_types", {"dense", "dense", "sparse", "sparse"}}});
