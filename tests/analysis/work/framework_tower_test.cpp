@@ -117,7 +117,7 @@ TEST(FrameworkTower, ForwardHasTheProductsOfPatchesLayersAndMergers) {
   const double patch_inputs = 2 * patches * 1536 * 1152;
   EXPECT_NEAR((backward(run_of_model()) - backward(text)) / (2 * expected - patch_inputs + attention / 2), 1,
               1e-9);
-  // Of mergers alone: their own products, and the language model's input gradients, as many as its forward's.
+  // With mergers alone: their own products, and the language model's input gradients.
   EXPECT_NEAR(flops_of(calls_named(first_shape(projection_alone()), ActionType::backward, "merger")).value /
                   (2 * 4 * merger),
               1, 1e-9);

@@ -21,7 +21,7 @@ struct MegatronShape {
   std::string pattern;  // a letter for each layer of a hybrid model; empty: every layer has both blocks
 };
 
-/// Where given, of Megatron-Core's hybrid models (megatron/core/models/hybrid/hybrid_layer_allocation.py).
+/// Flag of Megatron-Core's hybrid models (megatron/core/models/hybrid/hybrid_layer_allocation.py).
 inline constexpr const char* kHybridPattern = "--hybrid-layer-pattern";
 /// Its letters, without the bars between stages: M a Mamba mixer, * attention, - an MLP, E experts. Empty:
 /// not given.
