@@ -226,8 +226,8 @@ void add_list_command(CLI::App& app, CommandAction& action) {
   command->add_flag("--json", *json, "Print a JSON array");
   command->callback([=, &action] {
     action = [=] {
-      const auto kind =
-          std::find_if(listed_kinds().begin(), listed_kinds().end(), [&](const Kind& each) { return each.name == *asked; });
+      const auto kind = std::find_if(listed_kinds().begin(), listed_kinds().end(),
+                                     [&](const Kind& each) { return each.name == *asked; });
       fmt::print("{}", *json ? output_json(kind->json(), 2) + "\n" : kind->text());
       return 0;
     };
