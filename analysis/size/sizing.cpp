@@ -104,7 +104,7 @@ class Sizer {
   }
 
   const std::optional<SizedJob>& keep(int gpus, std::optional<SizedJob> job) {
-    if (progress_) progress_(gpus, job);
+    if (progress_ && (job || !stopped())) progress_(gpus, job);
     return jobs_[gpus] = std::move(job);
   }
 

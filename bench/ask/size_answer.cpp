@@ -218,7 +218,9 @@ SizeAnswer answer_size(const SizeAsked& asked, const SizedProgress& progress) {
   };
   const int threads = asked.threads > 0 ? std::min(asked.threads, 256)
                                         : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-  const int workers = std::min(threads, static_cast<int>(all.size()));
+  // Also with fewer processors: a deadline then leaves no accelerator without an answer.
+  constexpr int kMostWorkers = 16;
+  const int workers = std::min(kMostWorkers, static_cast<int>(all.size()));
   answer.hardware.resize(all.size());
   std::mutex told;
   std::atomic<std::size_t> next{0};
