@@ -182,8 +182,12 @@ std::string size_text(const SizeAnswer& answer) {
   const BestSizes best = best_sizes(answer);
   std::string text = header(answer) + "\n";
   if (best.fewest == nullptr) {
-    text += fmt::format("no number of GPUs up to {} ends in {:g} days; a larger batch divides over more\n",
-                        whole(answer.most), answer.days.value_or(0));
+    text +=
+        answer.complete
+            ? fmt::format("no number of GPUs up to {} ends in {:g} days; a larger batch divides over more\n",
+                          whole(answer.most), answer.days.value_or(0))
+            : fmt::format("no number of GPUs that ends in {:g} days was found before --deadline\n",
+                          answer.days.value_or(0));
   } else {
     text += job_line(answer.days ? "fewest GPUs" : "time", *best.fewest_on, *best.fewest);
     text += parts_line(*best.fewest);
