@@ -170,7 +170,7 @@ SearchAnswer answer_search(const SearchQuestion& question, const RunConfig& give
   const double seconds = seconds_so_far();
   if (!result.complete && result.best.empty()) {
     throw Error(fmt::format("search: stopped after {:.3g} s among {} configurations, of which none fits; "
-                            "expected more time; raise deadline_s, or cancel later",
+                            "expected more time; raise deadline_s (--deadline), or cancel later",
                             seconds, result.configurations),
                 ExitCode::timed_out);
   }

@@ -31,6 +31,7 @@ const std::string kFull = " >/dev/full";
 std::vector<Case> all_cases() {
   const std::string golden = PLUMBLINE_SOURCE_DIR "/tests/golden/llama";
   const std::string eight = "llama-3.1-8b --gpus 8 --tp 8 --gbs 8" + kModel;
+  const std::string sized = "llama-3.1-8b --tokens 1B --gpus 8 --gbs 64" + kModel;
   const std::string seventy = "llama-3.1-70b --gpus 8 --tp 8 --gbs 8" + kModel;
   const std::string pipeline = "1f1b --pp 2 --microbatches 4";
   const std::string bench = "collective all-reduce --sizes 64 --time-limit 0.01";
@@ -114,9 +115,15 @@ std::vector<Case> all_cases() {
       {"search", bad_input, "llama-3.1-8b --gpus 8"},
       {"search", does_not_fit, "llama-3.1-405b --gpus 1 --gbs 1" + kModel},
       {"search", rank_failed, "llama-3.1-8b --gpus 8 --gbs 8 --top 1" + kModel + kFull},
+      {"search", timed_out, "llama-3.1-70b --gpus 512 --gbs 512 --deadline 0.0001" + kModel},
       {"simulate", done, "--schedule " + pipeline + " --costs costs.json"},
       {"simulate", bad_input, "--schedule " + pipeline + " --costs nowhere.json"},
       {"simulate", rank_failed, "--schedule " + pipeline + " --costs costs.json --svg full.csv"},
+      {"size", done, sized},
+      {"size", bad_input, "llama-3.1-8b --tokens 1B"},
+      {"size", does_not_fit, "llama-3.1-405b --tokens 1B --gpus 8 --gbs 8" + kModel},
+      {"size", rank_failed, sized + kFull},
+      {"size", timed_out, sized + " --deadline 0.0001"},
       {"stragglers", done, eight + " --jitter 2"},
       {"stragglers", bad_input, "nowhere"},
       {"stragglers", rank_failed, eight + " --jitter 2" + kFull},
