@@ -6,7 +6,6 @@
 #include <limits>
 #include <map>
 #include <set>
-#include <utility>
 
 #include "analysis/size/fewest.hpp"
 
@@ -42,7 +41,7 @@ class Sizer {
     if (known != jobs_.end()) return known->second;
     std::optional<SizedJob> job;
     if (!best_.empty()) job = sized(gpus, among_similar());
-    return job ? keep(gpus, std::move(job)) : of_all_layouts(gpus);
+    return job ? keep(gpus, job) : of_all_layouts(gpus);
   }
 
   /// Among all layouts.
@@ -53,7 +52,7 @@ class Sizer {
     if (job) best_.push_back(job->layout.keys);
     const auto known = jobs_.find(gpus);
     const bool slower = known != jobs_.end() && known->second && (!job || job->days > known->second->days);
-    return slower ? known->second : keep(gpus, std::move(job));
+    return slower ? known->second : keep(gpus, job);
   }
 
   /// Days with every step `times` as long.
@@ -103,9 +102,9 @@ class Sizer {
     return size_job(question, gpus, why_);
   }
 
-  const std::optional<SizedJob>& keep(int gpus, std::optional<SizedJob> job) {
+  const std::optional<SizedJob>& keep(int gpus, const std::optional<SizedJob>& job) {
     if (progress_ && (job || !stopped())) progress_(gpus, job);
-    return jobs_[gpus] = std::move(job);
+    return jobs_[gpus] = job;
   }
 
   const SizeQuestion& question_;

@@ -31,6 +31,7 @@ constexpr std::array<std::pair<std::string_view, Group>, 9> kGroupNames = {{{"wo
 
 std::vector<std::string> group_words() {
   std::vector<std::string> words;
+  words.reserve(kGroupNames.size());
   for (const auto& [name, group] : kGroupNames) words.emplace_back(name);
   return words;
 }
