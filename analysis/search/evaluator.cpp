@@ -154,8 +154,12 @@ std::optional<Evaluator::Bounds> Evaluator::bounds(const SearchKeys& keys) {
 Seconds Evaluator::longest_chain() {
   const SearchSchedules::Entry& entry = *known_;
   if (entry.bound.pairs()) return {};
-  entry.chains.emplace_back(entry.step, bounded_);
-  return entry.chains.back().of(bounded_);
+  const LongestChain chain(entry.step, bounded_);
+  const Seconds longest = chain.of(bounded_);
+  const bool known = std::any_of(entry.chains.begin(), entry.chains.end(),
+                                 [&](const LongestChain& other) { return other.of(bounded_) >= longest; });
+  if (!known) entry.chains.push_back(chain);
+  return longest;
 }
 
 void Evaluator::take(const SearchKeys& keys, StepModel& model) {

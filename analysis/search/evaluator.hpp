@@ -86,8 +86,8 @@ class Evaluator {
   /// Nothing when the candidate has no schedule.
   std::optional<Bounds> bounds(const SearchKeys& keys);
 
-  /// Of the candidate whose bounds() were asked for last: its longest chain, messages included, which later
-  /// bounds of the same schedule know.
+  /// Longest chain of the candidate whose bounds() were asked for last, messages included. Later bounds of
+  /// the same schedule know it.
   Seconds longest_chain();
 
   /// Bounds that no candidate of a family falls below.

@@ -159,6 +159,8 @@ double hop_between(const Costs& costs, int rank, int other) {
 }
 
 LongestChain::LongestChain(const RepeatedSchedule& step, const Costs& costs) {
+  constexpr std::int64_t kMostWritten = std::int64_t{1} << 22U;  // some 200 MB
+  if (count_of(count_by_stage(step)) > kMostWritten) return;
   const Schedule whole = with_copies(step, step.copies);
   std::map<std::pair<std::uint32_t, ActionType>, double> terms;
   std::map<std::pair<int, int>, double> hops;

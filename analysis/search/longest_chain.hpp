@@ -20,7 +20,7 @@ double hop_between(const Costs& costs, int rank, int other);
 class LongestChain {
  public:
   /// The longest chain of the whole step at these costs. Chains through vocabulary passes of other ranks are
-  /// left out. `step` must not have overlapped pairs.
+  /// left out. `step` must not have overlapped pairs. None in a step too long to be written out.
   LongestChain(const RepeatedSchedule& step, const Costs& costs);
   /// The chain's time at other costs, which need the same stages.
   Seconds of(const Costs& costs) const;

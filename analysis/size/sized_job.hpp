@@ -70,7 +70,7 @@ struct SizedJob {
 /// configuration cannot be predicted.
 std::optional<SizedJob> size_job(const SizeQuestion& question, int gpus, std::string& why);
 
-/// The same for a step that is known: without a layout and its parts.
+/// Job of a step that is known: without a layout and its parts.
 SizedJob job_of_step(const SizeQuestion& question, int gpus, int batch, const StepTime& time);
 
 }  // namespace plumbline

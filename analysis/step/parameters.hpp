@@ -58,7 +58,7 @@ struct TowerElements {
   TowerPart layers;
   TowerPart mergers;
   TowerPart all() const;
-  /// Those of the parts that train.
+  /// Elements of the parts that train.
   TowerPart trained(const VisionShape& vision) const;
 };
 TowerElements tower_elements(const StageShape& shape);

@@ -14,7 +14,7 @@ namespace plumbline {
 std::optional<double> predicted_seconds(const CollectiveRow& row, Group group, const Layout& layout,
                                         const HardwareProfile& hardware);
 
-/// The same without latency: `bytes` at the rate of large messages.
+/// Time without latency: `bytes` at the rate of large messages.
 double seconds_at_limit(const CollectiveRow& row, Group group, const Layout& layout,
                         const HardwareProfile& hardware);
 

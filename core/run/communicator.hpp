@@ -35,7 +35,7 @@ class Communicator {
   void all_reduce(Group group, const Matrix& buffer, ReduceOp op) {
     run({CollectiveKind::all_reduce, group, buffer, buffer, op});
   }
-  /// The same out of place: `input` is not changed, and must not overlap `output`.
+  /// All-reduce out of place: `input` is not changed, and must not overlap `output`.
   void all_reduce(Group group, const Matrix& input, const Matrix& output, ReduceOp op) {
     run({CollectiveKind::all_reduce, group, input, output, op});
   }

@@ -5,6 +5,7 @@
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
 
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -12,6 +13,7 @@
 #include "analysis/simulate/simulator.hpp"
 #include "schedules/make_schedule.hpp"
 #include "schedules/passes.hpp"
+#include "schedules/repeating.hpp"
 
 namespace plumbline::lower_bound_test {
 namespace {
@@ -85,6 +87,21 @@ TEST(LongestChain, IsTheSimulatedStep) {
     costs.stages.back().forward = {1.5};
     EXPECT_NEAR(LongestChain(schedule, costs).of(costs).value, simulate_makespan(schedule, costs).value, 1e-6)
         << name;
+  }
+}
+
+// A step of a million micro-batches is not written out for a bound.
+TEST(LongestChain, LeavesOutStepsTooLongToWriteOut) {
+  for (const int microbatches : {64, 1'000'000}) {
+    ScheduleRequest request;
+    request.name = "1f1b";
+    request.ranks = 4;
+    request.microbatches = microbatches;
+    const std::optional<RepeatedSchedule> repeated =
+        make_repeated(request, [](const Schedule& schedule) { return schedule; });
+    const RepeatedSchedule step = repeated ? *repeated : RepeatedSchedule(make_schedule(request));
+    const Costs costs = uniform_costs(4, {{1}, {2}, {}, {}});
+    EXPECT_EQ(LongestChain(step, costs).of(costs).value > 0, microbatches == 64);
   }
 }
 

@@ -129,7 +129,7 @@ TEST(PythonFiles, KnownLayersOfANewNameAreTakenByTheirKeys) {
   const ModelConfig again = parse(to_config_json(solar));
   EXPECT_EQ(again.predicted, solar.predicted);
   EXPECT_EQ(again.parameters(), solar.parameters());
-  // The same layers by a known name.
+  // A known name for these layers.
   EXPECT_EQ(parse(experts().dump()).parameters(),
             parse(with(experts(), {{"model_type", "glm4_moe"}}).dump()).parameters());
   EXPECT_EQ(parse(with(experts(), {{"model_type", "glm4_moe"}}).dump()).predicted.names, "");
