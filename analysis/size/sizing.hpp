@@ -17,7 +17,7 @@ using SizeProgress = std::function<void(int gpus, const std::optional<SizedJob>&
 struct Sizing {
   std::vector<SizedJob> jobs;  // all counts that were tried and have a layout; ascending GPUs
   int fewest = 0;              // GPUs that end in time; 0: no count does
-  /// GPUs that end in time where every step is as short or as long as the interval of comparable runs; 0: unknown.
+  /// Fewest where every step is as short or as long as the interval of comparable runs; 0: unknown.
   int fewest_if_short = 0;
   int fewest_if_long = 0;
   std::string why;  // reason for the last count without a layout
