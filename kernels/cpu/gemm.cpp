@@ -39,9 +39,9 @@ std::size_t MatmulCache::KeyHash::operator()(const Key& key) const {
 }
 
 MatmulCache::MatmulCache() : engine_(dnnl::engine::kind::cpu, 0), stream_(engine_) {
-  // Products with varying rows are made anew, from kernels of the latest of them. One has about 0.1 MB: with
-  // all of them memory would grow for thousands of steps.
-  constexpr int kLatest = 256;
+  // Products with varying rows are made anew, from kernels of the latest of them. One has 0.1 MB, with AMX
+  // 0.2 MB: with all of them memory would grow for thousands of steps.
+  constexpr int kLatest = 64;
   dnnl::set_primitive_cache_capacity(kLatest);
 }
 
