@@ -81,6 +81,7 @@ ModelConfig resolve_model(const std::string& preset_or_path) {
     return load_model_config((std::filesystem::path(preset_or_path) / "config.json").string());
   }
   if (std::filesystem::exists(preset_or_path, error)) return load_model_config(preset_or_path);
+  refuse_other_layers(preset_or_path);
   const std::vector<std::string> names = preset_names();
   const std::string_view similar = similar_name(preset_or_path, {names.begin(), names.end()});
   throw InputError(fmt::format(

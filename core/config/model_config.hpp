@@ -258,6 +258,9 @@ ModelConfig parse_model_config(std::string_view json, const std::string& origin)
 std::string to_config_json(const ModelConfig& config);
 /// A preset such as "qwen2.5-0.5b"; nullptr when there is none of that name.
 const ModelConfig* find_preset(std::string_view name);
+/// Throws InputError for a name on the Hub that begins as those of models with other layers do (linear or
+/// sparse attention), such as Qwen/Qwen3-Next-80B-A3B. `place`: where it is named, with its ": ".
+void refuse_other_layers(const std::string& name, const std::string& place = "");
 std::vector<std::string> preset_names();
 /// A preset name (in any case), or else the path of a config.json (or of a folder that holds one).
 ModelConfig resolve_model(const std::string& preset_or_path);

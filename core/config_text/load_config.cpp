@@ -13,6 +13,7 @@
 #include "core/base/text_input.hpp"
 #include "core/config/model_config.hpp"
 #include "core/config_text/config_file.hpp"
+#include "core/config_text/config_key_kinds.hpp"
 #include "core/config_text/config_keys.hpp"
 #include "core/launch_files/launch_file.hpp"
 
@@ -24,6 +25,13 @@ constexpr const char* kVariableCharacters = "abcdefghijklmnopqrstuvwxyzABCDEFGHI
 
 void add_note(std::string& notes, const std::string& line) {
   notes += (notes.empty() ? "" : "\nnote: ") + line;
+}
+
+/// Refuses a name on the Hub of a model with other layers before anything of the file beside it.
+void check_layers(const ConfigText& model) {
+  std::error_code error;
+  if (find_preset(model.text) == nullptr && !std::filesystem::exists(absolute_path(model), error))
+    refuse_other_layers(model.text, model.origin + ": ");
 }
 
 /// One micro-batch per replica, or as many as a launch file says.
@@ -139,9 +147,10 @@ void check_readable(const std::string& source, const Overrides& overrides) {
 
 RunConfig load_run_config(const std::string& source, const Overrides& overrides, std::string* note) {
   const CommandLine told = command_line(source, overrides);
+  const Settings& given = told.settings;
+  if (const auto model = given.find("model"); model != given.end()) check_layers(model->second);
   const ConfigFile file(source, told.beside);
   Settings settings = settings_in(file);
-  const Settings& given = told.settings;
   put_over(settings, given);
   file.check_model(settings);
   std::string contradiction;

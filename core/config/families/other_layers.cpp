@@ -2,8 +2,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <iterator>
+#include <string>
 
+#include "core/base/error.hpp"
 #include "core/base/text_input.hpp"
 #include "core/config/families/families.hpp"
 
@@ -48,7 +51,9 @@ constexpr NamedType kOtherTypes[] = {
     {"lfm2", "a hybrid of attention and convolutions"},
     {"lfm2_moe", "a hybrid of attention and convolutions"},
     {"deepseek_v32", kSparse},
+    {"deepseek_v3_2", kSparse},  // as the Hub names it
     {"deepseek_v4", kSparse},
+    {"glm_5", kSparse},
     {"glm_moe_dsa", kSparse},
 };
 
@@ -105,6 +110,16 @@ std::string_view kind_in(const Json& list) {
   return "";
 }
 
+constexpr std::string_view kUsual = "attention over all keys or a window in every layer";
+
+/// A model's name without its owner, spelled as a model_type.
+std::string as_type(std::string_view name) {
+  std::string type(name.substr(name.rfind('/') + 1));
+  for (char& c : type)
+    c = c == '-' || c == '.' ? '_' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return type;
+}
+
 /// Families whose Mamba mixers are read (hybrid_readers.cpp).
 constexpr std::string_view kHybrids[] = {"nemotron_h", "granitemoehybrid"};
 
@@ -118,9 +133,7 @@ std::string_view family_of_alias(std::string_view type) {
 
 void refuse_other_layers(const JsonKeys& keys) {
   const auto refuse = [&](const std::string& key, const std::string& found, std::string_view name) {
-    keys.fail(key, fmt::format("found {}, {}, expected one with attention over all keys or a window in every "
-                               "layer",
-                               found, name));
+    keys.fail(key, fmt::format("found {}, {}, expected one with {}", found, name, kUsual));
   };
   const std::string type = keys.string_or("model_type", "");
   if (std::find(std::begin(kHybrids), std::end(kHybrids), type) != std::end(kHybrids)) return;
@@ -141,6 +154,20 @@ void refuse_other_layers(const JsonKeys& keys) {
     if (list == nullptr) continue;
     if (const std::string_view kind = kind_in(*list); !kind.empty())
       refuse(key, JsonKeys::shown(*list), kind);
+  }
+}
+
+void refuse_other_layers(const std::string& name, const std::string& place) {
+  const std::string type = as_type(name);
+  const auto begins_as = [&](const NamedType& other) {
+    const bool numbered = other.type.find_first_of("0123456789") != std::string_view::npos;
+    return numbered && type.starts_with(other.type) &&
+           (type.size() == other.type.size() || type[other.type.size()] == '_');
+  };
+  for (const NamedType& other : kOtherTypes) {
+    if (begins_as(other))
+      throw InputError(fmt::format("{}model: found \"{}\", {}, expected one with {}", place,
+                                   printable(name, 200), other.name, kUsual));
   }
 }
 

@@ -161,6 +161,15 @@ TEST_F(BridgeRecipe, WhatIsMissingIsNamed) {
   }
 }
 
+/// A model that is not read comes before what its recipe says.
+TEST_F(BridgeRecipe, ModelsThatAreNotReadAreNamedFirst) {
+  for (const char* model : {"zai-org/GLM-5.1", "deepseek-ai/DeepSeek-V3.2-Exp"}) {
+    EXPECT_THAT([&] { load(std::string("model: {cp_comm_type: allgather}\n") + kTrain, {}, model); },
+                testing::ThrowsMessage<InputError>(HasSubstr("a model with sparse attention")))
+        << model;
+  }
+}
+
 struct Recipe {
   std::string name, model, hardware, gpus;
 };

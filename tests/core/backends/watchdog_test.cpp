@@ -92,7 +92,7 @@ TEST(Watchdog, NamesTheRankThatHasNotCome) {
     EXPECT_THAT(failure, HasSubstr(" s for ncclAllReduce of the data group (number 2) in action 0ARG0"));
     EXPECT_THAT(failure, HasSubstr("rank 1 has not reached it (in action 1F3, nothing new from it for"));
     EXPECT_THAT(failure, Not(HasSubstr("rank 2 has not")));
-    EXPECT_TRUE(transport.aborted);
+    EXPECT_TRUE(comes_true(transport.aborted));
     EXPECT_FALSE(transport.gave_up);
   }
   MPI_Barrier(MPI_COMM_WORLD);
