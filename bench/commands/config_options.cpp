@@ -68,6 +68,7 @@ Overrides ConfigOptions::overrides() const {
     throw InputError(fmt::format("--ignore: found {} without a file, expected CONFIG; remove the option",
                                  printable(ignored.front())));
   for (const std::string& key : ignored) all.push_back({key, "", "--ignore", true});
+  if (run_script) all.push_back({"", "", "--run-script", false, true});
   return all;
 }
 
@@ -129,6 +130,8 @@ void add_config_options(CLI::App& command, ConfigOptions& options, const std::st
                     "Leave an argument of a launch file, or a key of CONFIG, out; may be repeated")
         ->type_name("KEY")
         ->allow_extra_args(false);
+    command.add_flag("--run-script", options.run_script,
+                     "Run a launch script in a sandbox, where programs only write their command down");
   }
   for (const ConfigKey& key : config_keys()) {
     const std::string flags = fmt::format("--{}{}", key.flag(), key.alias.empty() ? "" : ",--" + key.alias);

@@ -69,6 +69,9 @@ void refuse_ignored(const BesideFile& beside, const std::string& name) {
   LaunchFile none;
   none.beside = beside;
   none.require_ignored(name);
+  if (!beside.run_script.empty())
+    throw InputError(
+        fmt::format("{}: found with --run-script, expected a shell script; remove the option", name));
 }
 
 }  // namespace
@@ -246,7 +249,8 @@ Settings ConfigFile::settings(const YAML::Node& mapping, const std::set<std::str
 Settings settings_of(const Overrides& overrides) {
   Settings settings;
   for (const Override& each : overrides) {
-    if (!each.ignores) settings[get_config_key(each.key, each.origin).name] = {each.value, each.origin, ""};
+    if (!each.ignores && !each.runs)
+      settings[get_config_key(each.key, each.origin).name] = {each.value, each.origin, ""};
   }
   return settings;
 }

@@ -126,7 +126,14 @@ CommandLine command_line(const std::string& source, const Overrides& overrides) 
   CommandLine line;
   Overrides keys;
   for (const Override& each : overrides) {
-    if (each.ignores) {
+    if (each.runs) {
+      std::error_code ignored;
+      if (!std::filesystem::is_regular_file(source, ignored))
+        throw InputError(
+            fmt::format("--run-script: found {}, expected a shell script as CONFIG; remove the option",
+                        source.empty() ? "no file" : printable(source)));
+      line.beside.run_script = source;
+    } else if (each.ignores) {
       line.beside.ignored.insert(BesideFile::plain_name(each.key));
     } else if (find_config_key(each.key) == nullptr && has_variable(source, each.key)) {
       line.beside.variables[each.key] = each.value;

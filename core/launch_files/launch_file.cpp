@@ -20,6 +20,7 @@
 #include "core/launch_files/megatron/megatron_yaml.hpp"
 #include "core/launch_files/named_overrides.hpp"
 #include "core/launch_files/script_programs.hpp"
+#include "core/launch_files/script_run.hpp"
 #include "core/launch_files/shell/shell_script.hpp"
 #include "core/launch_files/torch/deepspeed_settings.hpp"
 #include "core/launch_files/torch/hugging_face_settings.hpp"
@@ -200,8 +201,10 @@ std::optional<LaunchFile> read_long_log(const std::string& path, const std::stri
   return megatron_of(std::move(*log), name, beside);
 }
 
-std::optional<LaunchFile> read_launch_file(std::string_view text, const std::string& name,
-                                           const OtherFile& other, const BesideFile& beside) {
+namespace {
+
+std::optional<LaunchFile> read_given(std::string_view text, const std::string& name, const OtherFile& other,
+                                     const BesideFile& beside) {
   try {
     return read_whole(text, name, other, beside);
   } catch (const InputError& refused) {
@@ -213,6 +216,45 @@ std::optional<LaunchFile> read_launch_file(std::string_view text, const std::str
     } catch (const InputError&) {
       throw refused;
     }
+  }
+}
+
+/// The same for the commands that the script starts in a sandbox.
+std::optional<LaunchFile> read_run(std::string_view text, const std::string& name, const OtherFile& other,
+                                   const BesideFile& beside) {
+  if (!is_script(text, name) && !names_a_launch(text))
+    throw InputError(
+        fmt::format("{}: found with --run-script, expected a shell script; remove the option", name));
+  const ScriptRun run = run_script(text, name, beside);
+  try {
+    auto file = read_given(run.text, name + " (run)", other, beside);
+    if (file) file->notes.insert(file->notes.begin(), run.notes.begin(), run.notes.end());
+    return file;
+  } catch (const InputError& refused) {
+    if (run.ending.empty()) throw;
+    throw InputError(fmt::format("{}; of the script, {}", refused.what(), run.ending));
+  }
+}
+
+/// Phrases of refusals that another way of reading answers: code that is not evaluated.
+bool needs_a_run(std::string_view refusal) {
+  constexpr std::string_view kPhrases[] = {"not evaluated", "it is not known if", " may set, since ",
+                                           "` is not read", "which is not read; expected a launch script"};
+  return std::any_of(std::begin(kPhrases), std::end(kPhrases),
+                     [&](std::string_view phrase) { return refusal.find(phrase) != std::string_view::npos; });
+}
+
+}  // namespace
+
+std::optional<LaunchFile> read_launch_file(std::string_view text, const std::string& name,
+                                           const OtherFile& other, const BesideFile& beside) {
+  if (!beside.run_script.empty()) return read_run(text, name, other, beside);
+  try {
+    return read_given(text, name, other, beside);
+  } catch (const InputError& refused) {
+    if (name == kMegatronArguments || !needs_a_run(refused.what())) throw;
+    throw InputError(
+        fmt::format("{}, or add --run-script, which runs the script in a sandbox", refused.what()));
   }
 }
 

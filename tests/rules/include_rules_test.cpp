@@ -222,14 +222,15 @@ constexpr Room kRooms[] = {
     {"core/config_text", "core/base core/config core/launch_files core/schedule"},
     {"core/files", "core/base core/config"},
     {"core/launch_files",
-     "core/base core/config core/launch_files/arguments core/launch_files/megatron core/launch_files/shell "
-     "core/launch_files/torch"},
+     "core/base core/config core/launch_files/arguments core/launch_files/megatron "
+     "core/launch_files/sandbox core/launch_files/shell core/launch_files/torch"},
     {"core/launch_files/arguments", "core/base core/config"},
     {"core/launch_files/megatron",
      "core/base core/config core/launch_files/arguments core/launch_files/megatron/model "
      "core/launch_files/shell"},
     {"core/launch_files/megatron/model", "core/base core/config core/launch_files/arguments"},
     {"core/launch_files/torch", "core/base core/config core/launch_files/arguments"},
+    {"core/launch_files/sandbox", "core/base"},
     {"core/launch_files/shell", "core/base core/launch_files/arguments"},
     {"core/profile", "core/backends/nccl core/base core/run core/schedule core/trace <cuda> <cupti> <nvtx>"},
     {"core/run", "core/base core/parallel core/schedule core/tensor core/trace"},

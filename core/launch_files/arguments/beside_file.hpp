@@ -14,6 +14,8 @@ struct BesideFile {
   std::set<std::string> ignored;                 // the file's arguments that are left out: plain_name()
   /// True for the name of a configuration's key; nullptr: none is known.
   bool (*is_key)(std::string_view name) = nullptr;
+  /// Path of the launch script, which may be run in a sandbox (--run-script); empty: scripts are parsed only.
+  std::string run_script;
   /// Arguments all of whose keys are given here are left out, too: for a file that is refused otherwise.
   bool replaces_rules = false;
 
