@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Where the new root is put together; every Linux has this folder, and no script of a user is in it.
+/// Mount point of the new root; every Linux has this folder, and no script of a user is in it.
 constexpr const char* kBase = "/sys";
 constexpr const char* kStub = "/plumbline/stub";
 
@@ -180,7 +180,7 @@ void make_stubs() {
     require_call(symlink(kStub, inside(fmt::format("/plumbline/programs/{}", name)).c_str()), name);
 }
 
-/// Stubs in place of the same programs by their whole path. A file of another name is several programs in one.
+/// Puts stubs in place of the same programs by their whole path. A file of another name is several programs.
 void stub_whole_paths() {
   std::error_code ignored;
   for (const std::string folder : {"/usr/local/bin/", "/usr/bin/", "/bin/"})
