@@ -232,7 +232,8 @@ std::optional<LaunchFile> read_run(std::string_view text, const std::string& nam
     return file;
   } catch (const InputError& refused) {
     if (run.ending.empty()) throw;
-    throw InputError(fmt::format("{}; of the script, {}", refused.what(), run.ending));
+    const std::string with_ending = fmt::format("{}; of the script, {}", refused.what(), run.ending);
+    throw InputError(with_ending);
   }
 }
 
@@ -253,8 +254,9 @@ std::optional<LaunchFile> read_launch_file(std::string_view text, const std::str
     return read_given(text, name, other, beside);
   } catch (const InputError& refused) {
     if (name == kMegatronArguments || !needs_a_run(refused.what())) throw;
-    throw InputError(
-        fmt::format("{}, or add --run-script, which runs the script in a sandbox", refused.what()));
+    const std::string with_a_way_out =
+        fmt::format("{}, or add --run-script, which runs the script in a sandbox", refused.what());
+    throw InputError(with_a_way_out);
   }
 }
 

@@ -7,16 +7,9 @@
 #include <string>
 #include <vector>
 
-namespace plumbline {
+#include "core/launch_files/sandbox/sandbox_job.hpp"
 
-struct SandboxJob {
-  std::string script;  // absolute path
-  /// Visible, read-only, and the current folder; empty: only the script is visible.
-  std::string folder{};
-  std::vector<std::string> arguments{};
-  std::map<std::string, std::string> environment{};  // that of this process is not passed on
-  double seconds = 10;
-};
+namespace plumbline {
 
 /// A program that was not run.
 struct SandboxCommand {
@@ -31,10 +24,6 @@ struct SandboxRun {
   std::string complaint;    // its last line on standard error
   std::vector<SandboxCommand> commands;  // in order
 };
-
-/// Limits of all processes together. A process has the same limit of address space.
-inline constexpr long kSandboxBytes = 512L << 20;
-inline constexpr int kSandboxProcesses = 200;
 
 /// Returns when no process of the sandbox is left. Nothing but CPU time and memory is used outside of it.
 /// Throws Error when this process is out of file descriptors or processes.

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "core/launch_files/sandbox/sandbox.hpp"
+#include "core/launch_files/sandbox/sandbox_job.hpp"
 
 namespace plumbline {
 
