@@ -62,6 +62,10 @@ void with_cuda_messages(const Layout& /*layout*/, MpiCommunicator& /*control*/, 
   throw Error("backend cuda runs in plumbline-cuda");
 }
 
+void with_cuda_timer(const std::function<void(Operators&, MemorySource&, OperatorTimer&)>& /*work*/) {
+  throw Error("backend cuda runs in plumbline-cuda");
+}
+
 void measure_device_operators(HardwareProfile& /*profile*/,
                               const std::function<void(const char*, double)>& /*progress*/) {
   throw Error("backend cuda runs in plumbline-cuda");

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "bench/evaluate/evaluation.hpp"
+#include "bench/measure/operators/operator_timer.hpp"
 #include "bench/record/device_memory_report.hpp"
 #include "bench/record/gpu_report.hpp"
 #include "bench/training/generate/generator.hpp"
@@ -49,6 +50,10 @@ struct CudaMessages {
 /// register memory.
 void with_cuda_messages(const Layout& layout, MpiCommunicator& control, const CudaMessages& use,
                         const std::function<void(Communicator&, Operators&, MemorySource&)>& work);
+
+/// Calls `work` with operators on a GPU, memory there, and a timer that reads its clocks. After MPI has been
+/// initialised. Throws InputError without a device.
+void with_cuda_timer(const std::function<void(Operators&, MemorySource&, OperatorTimer&)>& work);
 
 /// Puts the measured times of this rank's device into the profile; peaks, the basis of utilisation, stay
 /// those of the accelerator. Throws InputError without a device.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <numeric>
 #include <utility>
@@ -51,6 +52,25 @@ inline double interquartile_mean(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   const auto left_out = static_cast<std::ptrdiff_t>(values.size() / 4);
   return mean({values.begin() + left_out, values.end() - left_out});
+}
+
+/// A median and its 95 % interval.
+struct MedianInterval {
+  double median, low, high;
+  /// Half of its width, relative to the median.
+  double spread() const { return median > 0 ? (high - low) / 2 / median : 0; }
+};
+
+/// The interval follows from the order of the values. Throws Error when there are none.
+inline MedianInterval median_interval(std::vector<double> values) {
+  const double middle = median(values);
+  std::sort(values.begin(), values.end());
+  const auto n = static_cast<double>(values.size());
+  // Ranks of the order statistics around the median: binomial, by its normal approximation.
+  const double reach = 1.96 * std::sqrt(n);
+  const auto low = static_cast<std::size_t>(std::max(0.0, std::floor((n - reach) / 2)));
+  const auto high = static_cast<std::size_t>(std::min(n - 1, std::ceil((n + reach) / 2)));
+  return {middle, values[low], values[high]};
 }
 
 /// Index of the lower median. Throws Error when there are no values.

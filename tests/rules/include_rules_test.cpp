@@ -99,9 +99,11 @@ constexpr Room kRooms[] = {
      "bench/training/check core/base core/config core/config_text schedules"},
     {"bench/commands/ask", "bench/ask bench/commands core/base"},
     {"bench/commands/benchmarks",
-     "analysis/hardware analysis/hardware/logs bench/commands bench/evaluate bench/measure/collectives "
+     "analysis/hardware analysis/hardware/logs bench/commands bench/commands/operators bench/evaluate "
+     "bench/measure/collectives "
      "bench/measure/machine bench/plan bench/processes/hosts bench/processes/launch bench/record bench/run "
-     "bench/show/views/collectives core/base core/config core/config_text core/run <onednn>"},
+     "bench/show/views/benchmarks core/base core/config core/config_text core/run "
+     "<onednn>"},
     {"bench/commands/generate",
      "bench/commands bench/evaluate bench/plan bench/processes/hosts bench/processes/launch bench/run "
      "bench/show/text bench/training/generate bench/training/trainer core/base core/config "
@@ -126,12 +128,15 @@ constexpr Room kRooms[] = {
      "core/schedule_text core/trace core/validate schedules"},
     {"bench/convert", "core/base core/checkpoints core/config core/config/families core/files core/tensor"},
     {"bench/cuda",
-     "bench/cuda/times bench/evaluate bench/measure/calibrate bench/measure/machine bench/processes/hosts "
+     "bench/cuda/times bench/evaluate bench/measure/calibrate bench/measure/machine bench/measure/operators "
+     "bench/processes/hosts "
      "bench/processes/launch bench/record bench/training/generate bench/training/trainer core/backends/mpi "
      "core/backends/nccl core/base core/config core/profile core/run core/tensor kernels kernels/cuda "
      "<cublas> <cuda>"},
     {"bench/cuda/times",
-     "analysis/hardware bench/measure/calibrate core/backends/nccl core/base core/tensor kernels <cuda>"},
+     "analysis/hardware bench/measure/calibrate bench/measure/operators core/backends/nccl core/base "
+     "core/run "
+     "core/tensor kernels <cuda>"},
     {"bench/evaluate",
      "analysis/hardware analysis/memory analysis/predict analysis/step analysis/stragglers analysis/time "
      "analysis/time/stage bench/measure/machine bench/plan bench/processes/launch bench/record "
@@ -148,6 +153,8 @@ constexpr Room kRooms[] = {
     {"bench/measure/calibrate/cells", "analysis/hardware core/base core/tensor kernels"},
     {"bench/measure/calibrate/figures", "analysis/hardware bench/measure/calibrate/cells core/base"},
     {"bench/measure/collectives", "bench/record core/backends/mpi core/base core/run core/tensor kernels"},
+    {"bench/measure/operators",
+     "bench/measure/calibrate bench/record core/base core/run core/tensor kernels"},
     {"bench/measure/machine",
      "analysis/hardware analysis/hardware/profiles bench/record core/backends/mpi core/backends/nccl "
      "core/base core/run <onednn>"},
@@ -159,8 +166,9 @@ constexpr Room kRooms[] = {
      "kernels/cuda/device kernels/cuda/gemm kernels/emulated schedules <cuda> <onednn>"},
     {"bench/plan",
      "analysis/hardware analysis/hardware/profiles analysis/memory analysis/predict analysis/published "
-     "analysis/simulate analysis/step analysis/time analysis/time/stage analysis/work analysis/work/routing "
-     "bench/processes/launch bench/record core/base core/config core/config_text core/parallel core/run "
+     "analysis/operators analysis/simulate analysis/step analysis/time analysis/time/stage analysis/work "
+     "analysis/work/routing bench/processes/launch bench/record core/base core/config core/config_text "
+     "core/parallel core/run "
      "core/schedule core/schedule_text core/validate schedules"},
     {"bench/processes/hosts", "core/base"},
     {"bench/processes/launch", "bench/processes/hosts core/base core/run"},
@@ -168,8 +176,9 @@ constexpr Room kRooms[] = {
     {"bench/record/tables", "bench/record core/base"},
     {"bench/run",
      "analysis/hardware analysis/predict analysis/simulate analysis/time bench/cuda bench/evaluate "
-     "bench/measure/calibrate bench/measure/collectives bench/measure/machine bench/plan "
-     "bench/processes/hosts bench/processes/launch "
+     "bench/measure/calibrate bench/measure/collectives bench/measure/machine bench/measure/operators "
+     "bench/plan "
+     "bench/processes/hosts bench/processes/launch bench/record "
      "bench/show/report bench/training/checkpoints bench/training/generate bench/training/trainer "
      "core/backends/mpi core/base core/config core/config_text core/run core/schedule kernels/cpu "
      "kernels/emulated"},
@@ -183,7 +192,7 @@ constexpr Room kRooms[] = {
      "analysis/hardware analysis/hardware/profiles analysis/memory analysis/predict analysis/published "
      "analysis/search analysis/step analysis/stragglers analysis/time/stage bench/plan bench/record "
      "bench/show/report bench/show/text bench/show/views/cluster core/base core/config core/config_text"},
-    {"bench/show/views/collectives", "bench/record bench/show/report bench/show/text core/base"},
+    {"bench/show/views/benchmarks", "bench/record bench/show/report bench/show/text core/base"},
     {"bench/show/views/cluster",
      "analysis/reliability analysis/stragglers analysis/topology analysis/work bench/record "
      "bench/show/report bench/show/text core/base core/config core/schedule"},

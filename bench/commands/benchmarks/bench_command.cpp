@@ -1,4 +1,4 @@
-// `plumbline bench`: collectives and messages of this machine, checked, beside their predictions.
+// `plumbline bench`: collectives, messages and operators of this machine, beside their predictions.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -7,11 +7,12 @@
 
 #include "bench/commands/benchmarks/bench_launch.hpp"
 #include "bench/commands/benchmarks/bench_options.hpp"
+#include "bench/commands/benchmarks/operator_bench.hpp"
 #include "bench/commands/commands.hpp"
 #include "bench/plan/collective_prediction.hpp"
 #include "bench/processes/hosts/placement.hpp"
 #include "bench/run/benched_rank.hpp"
-#include "bench/show/views/collectives/collective_plot.hpp"
+#include "bench/show/views/benchmarks/collective_plot.hpp"
 #include "core/base/atomic_file.hpp"
 #include "core/base/error.hpp"
 #include "core/base/standard_streams.hpp"
@@ -99,11 +100,15 @@ int run_bench(const BenchOptions& options, bool quiet) {
 
 void add_bench_command(CLI::App& app, CommandAction& action) {
   CLI::App* command =
-      app.add_subcommand("bench", "Measure collectives and messages, checked, beside their predictions");
+      app.add_subcommand("bench", "Measure collectives, messages and operators beside their predictions");
   const auto options = std::make_shared<BenchOptions>();
   add_bench_options(*command, options);
-  command->callback(
-      [=, &app, &action] { action = [=, &app] { return run_bench(*options, is_quiet(app)); }; });
+  command->callback([=, &app, &action] {
+    action = [=, &app] {
+      check_bench_options(*command, *options);
+      return options->what == "operator" ? run_operator_bench(*options) : run_bench(*options, is_quiet(app));
+    };
+  });
 }
 
 }  // namespace plumbline

@@ -39,6 +39,9 @@ std::vector<std::string> group_words() {
 std::vector<std::string> kind_words() {
   std::vector<std::string> words;
   for (const BenchedKind& kind : benched_kinds()) words.emplace_back(kind.option);
+  for (const BenchedOperator kind : {BenchedOperator::gemm, BenchedOperator::attention,
+                                     BenchedOperator::experts, BenchedOperator::memory_bound})
+    words.emplace_back(name_of(kind));
   return words;
 }
 
@@ -132,10 +135,15 @@ Group group_named(const std::string& name) {
 BenchRequest bench_request(const BenchOptions& options) {
   BenchRequest request;
   for (const std::string& word : options.kinds) {
-    for (const BenchedKind& kind : benched_kinds()) {
-      if (kind.option == word) request.calls.push_back(kind.call);
+    const auto kinds = benched_kinds();
+    const auto found = std::find_if(kinds.begin(), kinds.end(),
+                                    [&](const BenchedKind& kind) { return kind.option == word; });
+    if (found == kinds.end()) {
+      throw InputError(fmt::format("KIND: found {}, expected a collective; use bench operator", word));
     }
+    request.calls.push_back(found->call);
   }
+  if (request.calls.empty()) request.calls = {BenchedCall::all_reduce};
   request.sizes = parse_sizes(options.sizes);
   request.type = options.type == "bf16" ? DType::bf16 : options.type == "int32" ? DType::int32 : DType::fp32;
   request.group = group_named(options.group);
@@ -176,10 +184,12 @@ Backend bench_backend(const BenchOptions& options) {
 
 void add_bench_options(CLI::App& command, const std::shared_ptr<BenchOptions>& options) {
   const CLI::Validator axis = number_from(1, 1 << 20);
-  command.add_option("WHAT", options->what, "Benchmark: collective (messages between ranks)")
+  command.add_option("WHAT", options->what, "Benchmark: collective (messages between ranks), operator")
       ->required()
-      ->check(CLI::IsMember({"collective"}));
-  command.add_option("KIND", options->kinds, "Collectives and messages, in this order (default: all-reduce)")
+      ->check(CLI::IsMember({"collective", "operator"}));
+  command
+      .add_option("KIND", options->kinds,
+                  "Collectives and messages (default: all-reduce), or operators (gemm), in this order")
       ->check(CLI::IsMember(kind_words()))
       ->type_name("KIND...");
   command
@@ -187,6 +197,15 @@ void add_bench_options(CLI::App& command, const std::shared_ptr<BenchOptions>& o
                   "Sizes in bytes, each FACTOR times the one before; K, M, G: powers of 1024")
       ->type_name("MIN:MAX:FACTOR")
       ->capture_default_str();
+  CLI::Option* shape =
+      command
+          .add_option("--shape", options->shapes,
+                      "Shape of an operator, such as m=512,n=512,k=512; also type, pass, name")
+          ->type_name("COLUMN=VALUE,...")
+          ->allow_extra_args(false);
+  CLI::Option* shapes =
+      command.add_option("--shapes", options->shape_file, "CSV table of an operator's shapes")
+          ->type_name("FILE");
   command.add_option("--type", options->type, "Element type")
       ->check(CLI::IsMember({"fp32", "bf16", "int32"}))
       ->capture_default_str();
@@ -197,7 +216,10 @@ void add_bench_options(CLI::App& command, const std::shared_ptr<BenchOptions>& o
       ->capture_default_str();
   CLI::Option* config = command
                             .add_option("--config", options->config,
-                                        "Configuration with the groups, in place of --tp, --cp, --pp, --ep")
+                                        "Configuration with the groups, in place of --tp, --cp, --pp, --ep; "
+                                        "or with an operator's shapes")
+                            ->excludes(shape)
+                            ->excludes(shapes)
                             ->type_name("CONFIG");
   command
       .add_option("--ranks", options->ranks, "Ranks to start (default: those of the sizes or hosts, or 2)")
@@ -209,7 +231,7 @@ void add_bench_options(CLI::App& command, const std::shared_ptr<BenchOptions>& o
   command.add_option("--ep", options->expert, "Expert-parallel size")->check(axis)->excludes(config);
   command
       .add_option("--backend", options->backend,
-                  "Messages: cpu (MPI, host memory) or cuda (NCCL, GPU memory)")
+                  "Measured: cpu (MPI, host memory) or cuda (NCCL, GPU memory)")
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->capture_default_str();
   command.add_flag("--registered", options->registered, "Backend cuda: buffers registered with NCCL");
@@ -217,7 +239,7 @@ void add_bench_options(CLI::App& command, const std::shared_ptr<BenchOptions>& o
       .add_option("--hardware", options->hardware,
                   "Accelerator or profile that predicts the times (default: as for `run`)")
       ->type_name("NAME|FILE");
-  command.add_option("--time-limit", options->limit_s, "Longest timing of one size, in seconds")
+  command.add_option("--time-limit", options->limit_s, "Longest timing of one size or shape, in seconds")
       ->check(number_from(0.01, 3600.0))
       ->type_name("S")
       ->capture_default_str();
@@ -238,6 +260,21 @@ void add_bench_options(CLI::App& command, const std::shared_ptr<BenchOptions>& o
       .add_option("--plot", options->plot, "Output SVG: time over size, measured, predicted, and the limit")
       ->type_name("FILE.svg");
   command.add_flag("--rows", options->rows)->group("");
+}
+
+void check_bench_options(const CLI::App& command, const BenchOptions& options) {
+  const bool of_operators = options.what == "operator";
+  const std::vector<std::string> foreign =
+      of_operators ? std::vector<std::string>{"--sizes",    "--group",    "--ranks",      "--tp",
+                                              "--cp",       "--pp",       "--ep",         "--registered",
+                                              "--launcher", "--hostfile", "--nccl-tests", "--plot"}
+                   : std::vector<std::string>{"--shape", "--shapes"};
+  for (const std::string& name : foreign) {
+    if (command.get_option(name)->count() > 0) {
+      throw InputError(
+          fmt::format("{}: found it with bench {}, expected nothing; remove it", name, options.what));
+    }
+  }
 }
 
 }  // namespace plumbline

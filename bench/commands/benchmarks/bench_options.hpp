@@ -1,4 +1,4 @@
-// Options of `plumbline bench collective`, read into a request.
+// Options of `plumbline bench`, read into a request.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -8,18 +8,20 @@
 
 #include "bench/measure/collectives/collective_bench.hpp"
 #include "bench/processes/hosts/chosen_hosts.hpp"
-#include "bench/show/views/collectives/collective_table.hpp"
+#include "bench/show/views/benchmarks/collective_table.hpp"
 #include "core/config/run_config.hpp"
 
 namespace plumbline {
 
 struct BenchOptions {
   std::string what = "collective";
-  std::vector<std::string> kinds = {"all-reduce"};
+  std::vector<std::string> kinds;  // empty: all-reduce, gemm
   std::string sizes = "8:16M:2";
   std::string type = "fp32";
   std::string group = "world";
   std::string config;
+  std::vector<std::string> shapes;  // of operators: "m=512,n=512,k=512"
+  std::string shape_file;
   int ranks = 0;  // 0: as the sizes or the hosts have it
   int tensor = 1, context = 1, pipeline = 1, expert = 1;
   std::string backend = "cpu";
@@ -42,6 +44,9 @@ BenchedSizes parse_sizes(const std::string& text);
 
 /// Throws InputError for a name that is none.
 Group group_named(const std::string& name);
+
+/// Throws InputError for options that belong to the other benchmark.
+void check_bench_options(const CLI::App& command, const BenchOptions& options);
 
 /// Throws InputError. `asked`: ranks that there are, 0: any number.
 BenchRequest bench_request(const BenchOptions& options);

@@ -66,7 +66,7 @@ std::string shape_text(const OperatorKind& kind, const OperatorOptions& options)
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
-double peak_of(const HardwareProfile& hardware, const OperatorShape& shape) {
+double peak_of(const HardwareProfile& hardware, const OperatorWords& shape) {
   const std::string type = shape.word("type", "bf16");
   const Device& device = hardware.accelerator()->constants.device;
   if (type == "fp8" || type == "fp8_block") return device.peak_8bit;
@@ -74,7 +74,7 @@ double peak_of(const HardwareProfile& hardware, const OperatorShape& shape) {
 }
 
 std::string text_of(const OperatorKind& kind, const OperatorOptions& options, const HardwareProfile& hardware,
-                    const OperatorShape& shape, const OperatorResult& result) {
+                    const OperatorWords& shape, const OperatorResult& result) {
   std::string text = fmt::format("{} on {}: {}\n", kind.name, hardware.name, shape_text(kind, options));
   text += fmt::format("time: {}, {}{}\n", readable_time(result.whole.seconds), name_of(result.whole.basis),
                       result.whole.sustained ? ", sustained clocks" : "");
@@ -90,7 +90,7 @@ std::string text_of(const OperatorKind& kind, const OperatorOptions& options, co
 }
 
 std::string json_of(const OperatorKind& kind, const OperatorOptions& options, const HardwareProfile& hardware,
-                    const OperatorShape& shape, const OperatorResult& result) {
+                    const OperatorWords& shape, const OperatorResult& result) {
   nlohmann::ordered_json json = {{"operator", kind.name}, {"hardware", hardware.name}};
   for (const OperatorColumn& column : kind.columns) {
     const auto found = options.words.find(column.name);
@@ -122,7 +122,7 @@ int run_operator(const OperatorOptions& options) {
     throw InputError("--hardware: found nothing, expected an accelerator such as h100-sxm-80gb");
   }
   const HardwareProfile hardware = accelerator_named(options.hardware);
-  const OperatorShape shape(options.words, fmt::format("operator {}: ", kind.name));
+  const OperatorWords shape(options.words, fmt::format("operator {}: ", kind.name));
   silicon::OperatorLookup lookup(hardware.accelerator()->name, hardware.accelerator()->constants);
   const OperatorResult result = kind.time(lookup, shape, clock_of(options));
   fmt::print("{}", options.json ? json_of(kind, options, hardware, shape, result)

@@ -19,7 +19,7 @@ using silicon::Clock;
 using silicon::OperatorLookup;
 using silicon::OperatorTime;
 
-std::string type_of(const OperatorShape& shape, std::initializer_list<std::string_view> types) {
+std::string type_of(const OperatorWords& shape, std::initializer_list<std::string_view> types) {
   std::string type = shape.word("type", "bf16");
   if (std::find(types.begin(), types.end(), type) == types.end()) {
     shape.refuse("type", type, fmt::format("{}", fmt::join(types, ", ")));
@@ -31,7 +31,7 @@ OperatorTime sum(const OperatorTime& a, const OperatorTime& b) {
   return {a.seconds + b.seconds, std::max(a.basis, b.basis), a.sustained || b.sustained};
 }
 
-OperatorResult gemm(OperatorLookup& lookup, const OperatorShape& shape, Clock clock) {
+OperatorResult gemm(OperatorLookup& lookup, const OperatorWords& shape, Clock clock) {
   const silicon::ProductShape product{type_of(shape, {"bf16", "fp8", "fp8_block", "nvfp4"}),
                                       shape.number("m"), shape.number("n"), shape.number("k")};
   return {lookup.product(product, clock), 2 * product.m * product.n * product.k, {}};
@@ -44,7 +44,7 @@ double attention_flops(double heads, double sequence, double window, double both
   return 2 * heads * pairs * both_heads;
 }
 
-OperatorResult attention(OperatorLookup& lookup, const OperatorShape& shape, Clock) {
+OperatorResult attention(OperatorLookup& lookup, const OperatorWords& shape, Clock) {
   const double heads = shape.number("heads");
   const double kv_heads = shape.number("kv_heads", fmt::format("{}", heads));
   if (std::fmod(heads, kv_heads) != 0) {
@@ -60,13 +60,13 @@ OperatorResult attention(OperatorLookup& lookup, const OperatorShape& shape, Clo
   return {lookup.attention(a), attention_flops(a.batch * heads, a.sequence, a.window, 2 * a.head), {}};
 }
 
-OperatorResult latent_attention(OperatorLookup& lookup, const OperatorShape& shape, Clock) {
+OperatorResult latent_attention(OperatorLookup& lookup, const OperatorWords& shape, Clock) {
   const silicon::LatentAttentionShape a{shape.number("batch", "1"), shape.number("sequence"),
                                         shape.number("heads")};
   return {lookup.latent_attention(a), attention_flops(a.batch * a.heads, a.sequence, 0, 192 + 128), {}};
 }
 
-OperatorResult experts(OperatorLookup& lookup, const OperatorShape& shape, Clock) {
+OperatorResult experts(OperatorLookup& lookup, const OperatorWords& shape, Clock) {
   const std::string distribution = shape.word("distribution", "uniform");
   constexpr std::array<std::pair<std::string_view, double>, 3> kSkews = {
       {{"uniform", 0}, {"power1.01", 1.01}, {"power1.2", 1.2}}};
@@ -87,7 +87,7 @@ OperatorResult experts(OperatorLookup& lookup, const OperatorShape& shape, Clock
 }
 
 /// Beyond any machine: a rank is a whole number of GPUs.
-double ranks_of(const OperatorShape& shape, double least) {
+double ranks_of(const OperatorWords& shape, double least) {
   constexpr double kMostRanks = 1 << 20;
   const double ranks = shape.number("ranks", "", least);
   if (ranks > kMostRanks || std::floor(ranks) != ranks) {
@@ -96,13 +96,13 @@ double ranks_of(const OperatorShape& shape, double least) {
   return ranks;
 }
 
-OperatorResult quantize(OperatorLookup& lookup, const OperatorShape& shape, Clock) {
+OperatorResult quantize(OperatorLookup& lookup, const OperatorWords& shape, Clock) {
   const double m = shape.number("m"), k = shape.number("k");
   const OperatorTime amax = lookup.cast({"amax", m, k}), cast = lookup.cast({"cast", m, k});
   return {sum(amax, cast), 0, {{"amax", amax}, {"cast", cast}}};
 }
 
-OperatorResult token_exchange(OperatorLookup& lookup, const OperatorShape& shape, Clock) {
+OperatorResult token_exchange(OperatorLookup& lookup, const OperatorWords& shape, Clock) {
   silicon::ExchangeShape e{"dispatch",
                            shape.word("table", "newest"),
                            shape.number("nodes", "1"),
@@ -121,13 +121,13 @@ OperatorResult token_exchange(OperatorLookup& lookup, const OperatorShape& shape
   return {sum(dispatch, combine), 0, {{"dispatch", dispatch}, {"combine", combine}}};
 }
 
-OperatorResult collective_of(OperatorLookup& lookup, const OperatorShape& shape, std::string operation) {
+OperatorResult collective_of(OperatorLookup& lookup, const OperatorWords& shape, std::string operation) {
   return {lookup.collective({std::move(operation), ranks_of(shape, 2), shape.number("bytes")}), 0, {}};
 }
 
 /// A line of a table may name the operation itself; the command need not then.
 template <const auto& Operation>
-OperatorResult collective(OperatorLookup& lookup, const OperatorShape& shape, Clock) {
+OperatorResult collective(OperatorLookup& lookup, const OperatorWords& shape, Clock) {
   return collective_of(lookup, shape, shape.word("operation", Operation));
 }
 constexpr std::string_view kAllReduce = "all_reduce", kAllGather = "all_gather",
@@ -188,18 +188,18 @@ const std::array<OperatorKind, 10>& operator_table() {
 
 }  // namespace
 
-void OperatorShape::refuse(std::string_view column, std::string_view found, std::string_view expected) const {
+void OperatorWords::refuse(std::string_view column, std::string_view found, std::string_view expected) const {
   throw InputError(fmt::format("{}{}: found {}, expected {}", place_, column, printable(found), expected));
 }
 
-std::string OperatorShape::word(std::string_view column, std::string_view otherwise) const {
+std::string OperatorWords::word(std::string_view column, std::string_view otherwise) const {
   const auto found = words_.find(column);
   if (found != words_.end() && !found->second.empty()) return found->second;
   if (otherwise.empty()) refuse(column, "nothing", "a value");
   return std::string(otherwise);
 }
 
-double OperatorShape::number(std::string_view column, std::string_view otherwise, double least) const {
+double OperatorWords::number(std::string_view column, std::string_view otherwise, double least) const {
   constexpr double kMost = 1e12;
   const std::string text = word(column, otherwise);
   double value = 0;

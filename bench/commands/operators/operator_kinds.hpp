@@ -13,10 +13,10 @@
 namespace plumbline {
 
 /// One operator as words by column, from the command line or a line of a CSV file.
-class OperatorShape {
+class OperatorWords {
  public:
   /// `place`: prefix of errors, such as "operator gemm: --" or "shapes.csv:3: ".
-  OperatorShape(std::map<std::string, std::string, std::less<>> words, std::string place)
+  OperatorWords(std::map<std::string, std::string, std::less<>> words, std::string place)
       : words_(std::move(words)), place_(std::move(place)) {}
 
   /// A column's word, or `otherwise` if it is not given. Throws InputError if that is empty, too.
@@ -45,7 +45,7 @@ struct OperatorKind {
   std::string_view name;
   std::string_view summary;
   std::vector<OperatorColumn> columns;
-  OperatorResult (*time)(silicon::OperatorLookup& lookup, const OperatorShape& shape, silicon::Clock clock);
+  OperatorResult (*time)(silicon::OperatorLookup& lookup, const OperatorWords& shape, silicon::Clock clock);
 };
 
 std::span<const OperatorKind> operator_kinds();

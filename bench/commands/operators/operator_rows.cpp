@@ -60,37 +60,45 @@ class Accelerators {
 
 }  // namespace
 
-std::string predicted_rows(const OperatorKind& kind, const OperatorRows& rows) {
-  const std::string text = read_text_file(rows.path, kMostBytes);
+ShapeTable read_shape_table(const std::string& path) {
+  const std::string text = read_text_file(path, kMostBytes);
   if (text.starts_with("\x1f\x8b")) {
     throw InputError(
-        fmt::format("{}: found a gzip file, expected CSV; unpack it with gunzip -k", printable(rows.path)));
+        fmt::format("{}: found a gzip file, expected CSV; unpack it with gunzip -k", printable(path)));
   }
   const std::vector<TableLine> lines = lines_of(text);
-  if (lines.empty())
-    throw InputError(fmt::format("{}: found no line, expected a header", printable(rows.path)));
+  if (lines.empty()) throw InputError(fmt::format("{}: found no line, expected a header", printable(path)));
   const std::vector<std::string> columns = cells_of(lines.front().text);
+  ShapeTable table{std::string(lines.front().text), {}};
+  for (std::size_t i = 1; i < lines.size(); ++i) {
+    ShapeLine line{std::string(lines[i].text), fmt::format("{}:{}: ", printable(path), lines[i].number), {}};
+    const std::vector<std::string> cells = cells_of(line.text);
+    if (cells.size() != columns.size() || line.text.find('"') != std::string::npos) {
+      throw InputError(fmt::format("{}found {} cells, expected {} without quotes", line.place, cells.size(),
+                                   columns.size()));
+    }
+    for (std::size_t c = 0; c < cells.size(); ++c) line.words[columns[c]] = cells[c];
+    table.lines.push_back(std::move(line));
+  }
+  return table;
+}
+
+std::string predicted_rows(const OperatorKind& kind, const OperatorRows& rows) {
+  ShapeTable table = read_shape_table(rows.path);
   Accelerators accelerators;
   std::string out;
-  for (std::size_t i = 1; i < lines.size(); ++i) {
-    const TableLine& line = lines[i];
-    const std::string place = fmt::format("{}:{}: ", printable(rows.path), line.number);
-    std::vector<std::string> cells = cells_of(line.text);
-    if (cells.size() != columns.size() || line.text.find('"') != std::string_view::npos) {
-      throw InputError(
-          fmt::format("{}found {} cells, expected {} without quotes", place, cells.size(), columns.size()));
-    }
-    auto words = rows.words;
-    for (std::size_t c = 0; c < cells.size(); ++c) words[columns[c]] = cells[c];
+  for (ShapeLine& line : table.lines) {
+    auto words = std::move(line.words);
+    words.insert(rows.words.begin(), rows.words.end());
     const std::string accelerator = words.count("accelerator") != 0 ? words["accelerator"] : rows.hardware;
     if (accelerator.empty()) {
-      throw InputError(
-          fmt::format("{}accelerator: found nothing, expected a column of this name or --hardware", place));
+      throw InputError(fmt::format(
+          "{}accelerator: found nothing, expected a column of this name or --hardware", line.place));
     }
     const OperatorResult result =
-        kind.time(accelerators.named(accelerator), OperatorShape(std::move(words), place), rows.clock);
+        kind.time(accelerators.named(accelerator), OperatorWords(std::move(words), line.place), rows.clock);
     if (out.empty()) {
-      out = fmt::format("{},predicted_s", lines.front().text);
+      out = fmt::format("{},predicted_s", table.header);
       for (const auto& [name, time] : result.parts) out += fmt::format(",predicted_{}_s", name);
       out += ",basis\n";
     }
@@ -98,7 +106,7 @@ std::string predicted_rows(const OperatorKind& kind, const OperatorRows& rows) {
     for (const auto& [name, time] : result.parts) out += fmt::format(",{:.5g}", time.seconds);
     out += fmt::format(",{}\n", name_of(result.whole.basis));
   }
-  return out.empty() ? fmt::format("{},predicted_s,basis\n", lines.front().text) : out;
+  return out.empty() ? fmt::format("{},predicted_s,basis\n", table.header) : out;
 }
 
 }  // namespace plumbline

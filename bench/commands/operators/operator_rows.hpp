@@ -3,11 +3,25 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "analysis/hardware/hardware.hpp"
 #include "bench/commands/operators/operator_kinds.hpp"
 
 namespace plumbline {
+
+/// A table of shapes: comma-separated cells without quotes under a header.
+struct ShapeLine {
+  std::string text;
+  std::string place;                                      // for errors: "shapes.csv:3: "
+  std::map<std::string, std::string, std::less<>> words;  // by column
+};
+struct ShapeTable {
+  std::string header;
+  std::vector<ShapeLine> lines;
+};
+/// Throws InputError with the line.
+ShapeTable read_shape_table(const std::string& path);
 
 struct OperatorRows {
   std::string path;

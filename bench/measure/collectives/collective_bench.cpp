@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <set>
 
 #include "core/backends/mpi/check.hpp"
@@ -208,16 +207,6 @@ std::vector<std::int64_t> BenchedSizes::all() const {
   std::vector<std::int64_t> sizes;
   for (std::int64_t size = smallest; size <= largest; size *= factor) sizes.push_back(size);
   return sizes;
-}
-
-MedianInterval median_interval(std::vector<double> seconds) {
-  std::sort(seconds.begin(), seconds.end());
-  const auto n = static_cast<double>(seconds.size());
-  // Ranks of the order statistics around the median: binomial, by its normal approximation.
-  const double reach = 1.96 * std::sqrt(n);
-  const auto low = static_cast<std::size_t>(std::max(0.0, std::floor((n - reach) / 2)));
-  const auto high = static_cast<std::size_t>(std::min(n - 1, std::ceil((n + reach) / 2)));
-  return {median(seconds), seconds[low], seconds[high]};
 }
 
 bool starts_in_steps(Group group) {

@@ -32,14 +32,6 @@ struct BenchRequest {
   double limit_s = 0.5;  // of the timing of one size
 };
 
-/// 95 % interval of the median of `seconds`, from their order; not empty.
-struct MedianInterval {
-  double median, low, high;
-  /// Half of its width, relative to the median.
-  double spread() const { return median > 0 ? (high - low) / 2 / median : 0; }
-};
-MedianInterval median_interval(std::vector<double> seconds);
-
 /// True if a step starts a group's collectives and waits for them later (gradients, parameters); others are
 /// awaited at once.
 bool starts_in_steps(Group group);

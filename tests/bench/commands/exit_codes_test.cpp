@@ -42,6 +42,7 @@ std::vector<Case> all_cases() {
       {"ask", bad_input, "abacus"},
       {"ask", rank_failed, "--schema" + kFull},
       {"bench", done, bench},
+      {"bench", done, "operator gemm --shape m=8,n=8,k=8 --time-limit 0.01"},
       {"bench", bad_input, "abacus"},
       {"bench", rank_failed, bench + kFull},
       {"calibrate", bad_input, "--backend abacus"},

@@ -131,7 +131,23 @@ TEST_F(BenchCommand, RefusesWhatItCannotDo) {
       {"bench collective all-reduce --tp 2 --ranks 3", "--ranks: found 3"},
       {"bench collective all-reduce --group tp --pp 2", "--group: found tensor"},
       {"bench collective all-swap", "KIND"},
-      {"bench operator", "WHAT"},
+      {"bench abacus", "WHAT"},
+      {"bench collective gemm", "KIND: found gemm"},
+      {"bench collective --shape m=8", "--shape: found it with bench collective"},
+      {"bench operator all-reduce", "KIND: found all-reduce"},
+      {"bench operator gemm --sizes 8", "--sizes: found it with bench operator"},
+      {"bench operator gemm --type int32", "--type: found int32"},
+      {"bench operator gemm --shape 512", "--shape: found \"512\""},
+      {"bench operator gemm --shape m=8,n=8", "--shape: k: found nothing"},
+      {"bench operator gemm --shape m=8,n=8,k=8,heads=2", "--shape: heads: found 2"},
+      {"bench operator gemm --shape m=8,n=8,k=8,pass=backward", "--shape: pass: found backward"},
+      {"bench operator gemm --shape m=1000000,n=8,k=1000000", "--shape: shape: found m 1000000"},
+      {"bench operator attention --shape sequence=8,heads=3,kv_heads=2", "--shape: kv_heads: found 2"},
+      {"bench operator experts --shape tokens=8,hidden=8,ffn=8,choices=4,experts=2", "choices: found 4"},
+      {"bench operator memory-bound --shape name=gemm,tokens=8,width=8", "--shape: name: found gemm"},
+      {"bench operator gemm --shapes short.csv", "short.csv:2: k: found nothing"},
+      {"bench operator gemm --shapes short.csv --config run.yaml", "--config"},
+      {"bench operator gemm --backend cuda --shape m=8,n=8,k=8", "found cuda"},
       {"bench collective all-reduce --json --csv", "--csv"},
       {"import-bench missing.log", "missing.log"},
       {"import-bench empty.log", "empty.log: found no table"},
@@ -139,6 +155,7 @@ TEST_F(BenchCommand, RefusesWhatItCannotDo) {
       {"import-bench gb200.log --hardware gb200-nvl72", "--nodes"},
   };
   write("empty.log", "\n");
+  write("short.csv", "m,n\n8,8\n");
   write("gb200.log", public_logs::kGb200);
   for (const auto& [arguments, message] : cases) {
     const Said said = plumbline(arguments);

@@ -1,4 +1,4 @@
-#include "bench/show/views/collectives/collective_table.hpp"
+#include "bench/show/views/benchmarks/collective_table.hpp"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "bench/show/views/collectives/collective_plot.hpp"
+#include "bench/show/views/benchmarks/collective_plot.hpp"
 
 #include <fmt/format.h>
 
