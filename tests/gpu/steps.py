@@ -88,6 +88,10 @@ COLLECTIVES = ["{plumbline}", "bench", "collective", "all-reduce", "all-gather",
                "all-to-all-uneven", "broadcast", "send-receive", "latency", "bandwidth", "--backend", "cuda",
                "--ranks", "2", "--time-limit", "0.2"]
 
+# Isolated and batched times beside those of the tables.
+OPERATORS = ["{plumbline}", "bench", "operator", "gemm", "attention", "experts", "memory-bound", "--backend",
+             "cuda", "--type", "bf16", "--time-limit", "0.2", "--json"]
+
 GPT2_124M = training("gpt2 124M", "gpt2-124m", 5, 40)
 GPT2_1558M = training("gpt2 1558M", "gpt2-1558m", 8, 60, sequences=8)
 LLAMA = training("llama 1B", "llama-1b", 8, 60, sequences=2, seq=4096)
@@ -121,6 +125,7 @@ PART2 = [
     LLAMA,
     # Half a minute at the clocks that power and heat allow.
     training("llama 8B, 6 layers", "llama-8b-6", 10, 60, sequences=1, seq=4096, more={"steps": 300}),
+    Step("operators beside predictions", OPERATORS, 12, 40),
     Step("collectives", [*COLLECTIVES, "--sizes", "8:16M:4"], 30, 60),
 ]
 PART3 = [
