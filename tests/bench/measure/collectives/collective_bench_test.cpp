@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/backends/mpi/mpi_communicator.hpp"
+#include "core/base/statistics.hpp"
 #include "kernels/cpu/cpu_operators.hpp"
 
 namespace plumbline::collective_bench_test {
