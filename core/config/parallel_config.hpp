@@ -85,7 +85,7 @@ struct ExpertParallelConfig {
   TokenDispatcher token_dispatcher = TokenDispatcher::automatic;  // automatic: as the software does
   /// The exchange of one micro-batch's tokens alongside the computation of another's.
   bool overlap_comm = false;
-  bool delay_wgrad_compute = false;    // weight gradients hide an exchange, too; not plumbline's own
+  bool delay_wgrad_compute = false;    // weight gradients hide an exchange, too
   bool shared_expert_overlap = false;  // or alongside that of the shared expert
 };
 

@@ -4,13 +4,15 @@
 #include "kernels/cpu/packed_gemm.hpp"
 
 #include <algorithm>
+#include <type_traits>
 
 #include "kernels/cpu/dispatch.hpp"
 #include "kernels/cpu/packed_tile.hpp"
 
-// For registers of eight lanes; processors with wider ones have oneDNN's products.
+// For registers of eight lanes, and only called where is_fast(); processors with wider ones have oneDNN's
+// products.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(PLUMBLINE_SANITIZED)
-#define PLUMBLINE_AVX2_VERSION __attribute__((target_clones("arch=x86-64-v3", "default")))
+#define PLUMBLINE_AVX2_VERSION __attribute__((target("arch=x86-64-v3")))
 #else
 #define PLUMBLINE_AVX2_VERSION
 #endif
@@ -77,23 +79,44 @@ class Ahead {
   std::int64_t done_ = 0;  // bytes of the row
 };
 
+/// A tile of `rows` rows of A, from `first` on, times one panel of B.
+PLUMBLINE_AVX2_VERSION void sum_tile(const Left& a, std::int64_t first, std::int64_t rows, std::int64_t k,
+                                     const float* b, const Sums& sums) {
+  const float* from = a.data + first * a.row_step;
+  with_rows(
+      rows, [&](auto height) __attribute__((always_inline)) {
+        if (a.k_step == 1) {
+          multiply_tile<decltype(height)::value, true>(k, from, a.row_step, b, sums);
+        } else {
+          multiply_tile<decltype(height)::value, false>(k, from, a.k_step == 0 ? rows : a.k_step, b, sums);
+        }
+      });
+}
+
 /// All rows of a block of A times one panel of B.
 template <class C, class Bias>
 PLUMBLINE_AVX2_VERSION void multiply_panel(Left a, std::int64_t rows, std::int64_t k, const float* b,
                                            Outcome<C, Bias> out, std::int64_t cols, Ahead& ahead) {
+  alignas(64) float sums[kTileRows * kTileCols];
+  // Whole rows of C that nothing else is added to need no second look.
+  const bool at_once =
+      std::is_same_v<C, float> && cols == kTileCols && out.before == nullptr && out.bias == nullptr;
   for (std::int64_t row = 0; row < rows;) {
     const std::int64_t count = tile_rows(rows - row);
-    const float* from = a.data + row * a.row_step;
     const Outcome<C, Bias> tile = out.from(row, 0);
-    with_rows(
-        count, [&](auto height) __attribute__((always_inline)) {
-          if (a.k_step == 1) {
-            multiply_tile<decltype(height)::value, true>(k, from, a.row_step, b, tile, cols);
-          } else {
-            multiply_tile<decltype(height)::value, false>(k, from, a.k_step == 0 ? count : a.k_step, b, tile,
-                                                          cols);
-          }
-        });
+    tile.prefetch(count, cols);
+    if (at_once) {
+      sum_tile(a, row, count, k, b, {reinterpret_cast<float*>(tile.to), tile.stride, tile.accumulate});
+    } else {
+      sum_tile(a, row, count, k, b, {sums, kTileCols, false});
+      for (std::int64_t i = 0; i < count; ++i) {
+        if (cols == kTileCols) {
+          finish_row(sums + i * kTileCols, tile.from(i, 0), All{});
+        } else {
+          finish_row(sums + i * kTileCols, tile.from(i, 0), First{cols});
+        }
+      }
+    }
     row += count;
     ahead.ask();
   }
@@ -209,7 +232,7 @@ PackedOperand<T> operand(const Matrix& x, bool transposed) {
 
 bool PackedGemm::is_fast() {
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(PLUMBLINE_SANITIZED)
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  return __builtin_cpu_supports("x86-64-v3") != 0;
 #else
   return false;
 #endif

@@ -33,6 +33,13 @@ struct Outcome {
   std::int64_t before_stride = 0;
   const Bias* bias = nullptr;
 
+  /// Fetches the cache lines of a tile, which is read or written hundreds of cycles later.
+  PLUMBLINE_INLINE void prefetch(std::int64_t rows, std::int64_t cols) const {
+    for (std::int64_t i = 0; i < rows; ++i) {
+      __builtin_prefetch(to + i * stride, 1);
+      __builtin_prefetch(to + i * stride + cols - 1, 1);
+    }
+  }
   PLUMBLINE_INLINE Outcome from(std::int64_t row, std::int64_t col) const {
     return {to + row * stride + col,
             stride,
@@ -43,57 +50,21 @@ struct Outcome {
   }
 };
 
-/// C of a tile whose `sums` are all there.
-template <int kRows, class C, class Bias>
-PLUMBLINE_INLINE void finish_whole(Eight (&sums)[kRows][2], const Outcome<C, Bias>& out) {
-#pragma GCC unroll 6
-  for (int i = 0; i < kRows; ++i) {
-    C* to = out.to + i * out.stride;
-#pragma GCC unroll 2
-    for (int half = 0; half < 2; ++half) {
-      Eight sum = sums[i][half];
-      if (out.before != nullptr) sum += load_eight(out.before + i * out.before_stride + 8 * half);
-      if (out.accumulate) sum += load_eight(to + 8 * half);
-      if (out.bias != nullptr) sum += load_eight(out.bias + 8 * half);
-      store_eight(to + 8 * half, sum);
-    }
-  }
-}
+/// Rows of fp32 sums, sixteen each.
+struct Sums {
+  float* to;
+  std::int64_t stride;
+  bool accumulate;
+};
 
-/// The same where only the first `cols` of sixteen columns are there.
-template <int kRows, class C, class Bias>
-PLUMBLINE_INLINE void finish_part(Eight (&sums)[kRows][2], const Outcome<C, Bias>& out, std::int64_t cols) {
-  const First part{cols};
-  float tile[kRows][kTileCols];
-#pragma GCC unroll 6
-  for (int i = 0; i < kRows; ++i) {
-    store_eight(tile[i], sums[i][0]);
-    store_eight(tile[i] + 8, sums[i][1]);
-  }
-  for (int i = 0; i < kRows; ++i) {
-    C* to = out.to + i * out.stride;
-    Lanes sum = load(tile[i], All{});
-    if (out.before != nullptr) sum += load(out.before + i * out.before_stride, part);
-    if (out.accumulate) sum += load(to, part);
-    if (out.bias != nullptr) sum += load(out.bias, part);
-    store(to, sum, part);
-  }
-}
-
-/// Multiplies kRows rows of A from `a` by a panel of B. kAlongK: a row of A is contiguous; otherwise its
+/// Products of kRows rows of A from `a` by a panel of B. kAlongK: a row of A is contiguous; otherwise its
 /// numbers are `a_step` apart, and those of different rows follow each other.
-template <int kRows, bool kAlongK, class C, class Bias>
+template <int kRows, bool kAlongK>
 PLUMBLINE_INLINE void multiply_tile(std::int64_t k, const float* a, std::int64_t a_step, const float* b,
-                                    const Outcome<C, Bias>& out, std::int64_t cols) {
+                                    const Sums& sums) {
+  Eight tile[kRows][2];
 #pragma GCC unroll 6
-  for (int i = 0; i < kRows;
-       ++i) {  // C is read, or its cache lines fetched to be written, hundreds of cycles later
-    __builtin_prefetch(out.to + i * out.stride, 1);
-    __builtin_prefetch(out.to + i * out.stride + cols - 1, 1);
-  }
-  Eight sums[kRows][2];
-#pragma GCC unroll 6
-  for (int i = 0; i < kRows; ++i) sums[i][0] = sums[i][1] = Eight{};
+  for (int i = 0; i < kRows; ++i) tile[i][0] = tile[i][1] = Eight{};
 #pragma GCC unroll 4
   for (std::int64_t l = 0; l < k; ++l) {
     const Eight b0 = load_eight(b);
@@ -101,17 +72,30 @@ PLUMBLINE_INLINE void multiply_tile(std::int64_t k, const float* a, std::int64_t
 #pragma GCC unroll 6
     for (int i = 0; i < kRows; ++i) {
       const float x = kAlongK ? a[i * a_step + l] : a[i];
-      sums[i][0] += b0 * x;
-      sums[i][1] += b1 * x;
+      tile[i][0] += b0 * x;
+      tile[i][1] += b1 * x;
     }
     if (!kAlongK) a += a_step;
     b += kTileCols;
   }
-  if (cols == kTileCols) {
-    finish_whole(sums, out);
-  } else {
-    finish_part(sums, out, cols);
+#pragma GCC unroll 6
+  for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 2
+    for (int half = 0; half < 2; ++half) {
+      float* to = sums.to + i * sums.stride + 8 * half;
+      store_eight(to, sums.accumulate ? tile[i][half] + load_eight(to) : tile[i][half]);
+    }
   }
+}
+
+/// C of a row of a tile, of which `part` is there.
+template <class C, class Bias, class Part>
+PLUMBLINE_INLINE void finish_row(const float* sums, const Outcome<C, Bias>& out, Part part) {
+  Lanes sum = load(sums, All{});
+  if (out.before != nullptr) sum += load(out.before, part);
+  if (out.accumulate) sum += load(out.to, part);
+  if (out.bias != nullptr) sum += load(out.bias, part);
+  store(out.to, sum, part);
 }
 
 /// f(std::integral_constant<int, rows>) for 1 to 6 rows.
