@@ -67,6 +67,7 @@ constexpr UnreadKind kUnreadFiles[] = {
     {"torchtune", {"=_component_: torchtune", "", ""}, kSharded, ""},
     {"GPT-NeoX", {"=pipe_parallel_size", "=model_parallel_size", ""}, kMegatronRun, ""},
     {"GPT-NeoX", {"=pipe-parallel-size", "=model-parallel-size", ""}, kMegatronRun, ""},
+    {"GPT-NeoX", {"=\"vocab_file\"", "=\"merge_file\"", "=\"data_path\""}, kMegatronRun, ""},
     {"OLMo", {"run_name", "=tokens_per_instance", ""}, kSharded, ""},
     {"OLMo", {"device_train_microbatch_size", "=fsdp", ""}, kSharded, ""},
     {"Levanter", {"trainer", "=mp: p=f32", ""}, kSharded, ""},

@@ -43,6 +43,55 @@ void add_flavor(std::vector<LaunchArgument>& keys, const LaunchArgument& model) 
   keys.push_back({"model.flavor", {flavor}, model.place});
 }
 
+/// ${NAME:default}, as Primus's files have it, with the command line's value of the variable.
+void fill_in(LaunchArgument& argument, const BesideFile& beside) {
+  for (std::string& value : argument.values) {
+    const std::size_t colon = value.find(':');
+    if (!value.starts_with("${") || !value.ends_with('}') || colon == std::string::npos) continue;
+    const auto given = beside.variables.find(value.substr(2, colon - 2));
+    value =
+        given != beside.variables.end() ? given->second : value.substr(colon + 1, value.size() - colon - 2);
+    argument.known = true;
+  }
+}
+
+/// Keys that only Primus has: of logs and files, and kernels of Primus-Turbo. True: it is told.
+bool is_of_primus(const LaunchArgument& key, LaunchFile& file) {
+  constexpr std::string_view kIdle[] = {
+      "stderr_sink_level",      "file_sink_level", "log_avg_skip_iterations",
+      "log_avg_reset_interval", "sink_level",      "disable_last_saving",
+      "auto_continue_train",    "disable_mlflow",  "training.mock_data"};
+  constexpr std::string_view kKernels[] = {"enable_primus_turbo",
+                                           "use_turbo_attention",
+                                           "use_turbo_gemm",
+                                           "use_turbo_rms_norm",
+                                           "use_turbo_grouped_mm",
+                                           "use_turbo_grouped_gemm",
+                                           "use_classic_attention",
+                                           "use_turbo_fused_act_with_probs",
+                                           "turbo_grouped_gemm_without_padding",
+                                           "no_fp8_weight_transpose_cache"};
+  constexpr std::string_view kTurbo = "primus_turbo.";
+  std::string_view name = key.name;
+  const auto in = [&](const auto& names) {
+    return std::find(std::begin(names), std::end(names), name) != std::end(names);
+  };
+  if (in(kIdle)) {
+    file.without_effect.push_back({key.name, key.place, "it logs, saves or chooses input"});
+    return true;
+  }
+  const bool turbo = name.starts_with(kTurbo) || name.find("turbo") != std::string_view::npos;
+  if (name.starts_with(kTurbo)) name.remove_prefix(kTurbo.size());
+  if (turbo && text_of(key) == "false") {
+    file.without_effect.push_back({key.name, key.place, "it is off"});
+    return true;
+  }
+  if (!in(kKernels)) return false;
+  file.approximated.push_back(
+      {key.name, key.place, "kernels of Primus-Turbo are predicted as the software's"});
+  return true;
+}
+
 }  // namespace
 
 void set_named_model(LaunchFile& file, const LaunchArgument& model) {
@@ -77,11 +126,13 @@ std::optional<LaunchFile> primus_launch(std::string_view text, const std::string
   std::vector<LaunchArgument> others;
   LaunchArgument model;
   std::string framework = "megatron";
+  LaunchFile own;
   for (LaunchArgument& each : yaml_arguments(std::string(text), name)) {
+    fill_in(each, beside);
     const std::size_t at = each.name.find(kOverrides);
     if (at != std::string::npos) {
       each.name.erase(0, at + kOverrides.size());
-      keys.push_back(std::move(each));
+      if (!is_of_primus(each, own)) keys.push_back(std::move(each));
     } else if (each.name.ends_with(".framework")) {
       framework = text_of(each);
     } else if (each.name.starts_with("modules.") && each.name.ends_with(".model")) {
@@ -99,6 +150,8 @@ std::optional<LaunchFile> primus_launch(std::string_view text, const std::string
     set_named_model(file, model);
   }
   file.framework = fmt::format("Primus ({})", framework);
+  file.without_effect.insert(file.without_effect.end(), own.without_effect.begin(), own.without_effect.end());
+  file.approximated.insert(file.approximated.end(), own.approximated.begin(), own.approximated.end());
   for (const LaunchArgument& each : others)
     file.without_effect.push_back({printable(each.name), each.place, "it names, groups or places the run"});
   return file;

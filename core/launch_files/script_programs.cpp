@@ -1,6 +1,7 @@
 #include "core/launch_files/script_programs.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <iterator>
@@ -165,6 +166,7 @@ LaunchFile read_swift(const Command& command) {
   Arguments keys = keys_of(command, command.program);
   const std::string place = command.program.empty() ? command.name : command.place(command.program.front());
   rename(keys, "model", "model_name_or_path");
+  rename(keys, "attn_impl", "attn_implementation");
   rename(keys, "train_type", "finetuning_type");
   rename(keys, "tuner_type", "finetuning_type");
   rename(keys, "target_modules", "lora_target");
@@ -183,16 +185,44 @@ LaunchFile read_swift(const Command& command) {
   if (found_in(keys, "per_device_train_batch_size") == nullptr)
     keys.push_back({"per_device_train_batch_size", {"1"}, place});
   const std::string zero = value_of(keys, "deepspeed");
-  if (zero.size() == 5 && zero.starts_with("zero")) {  // ms-swift's own configurations
+  const bool offloads = zero.ends_with("_offload");
+  if (zero.starts_with("zero") && zero.size() == (offloads ? 13 : 5)) {  // ms-swift's own configurations
     rename(keys, "deepspeed", "deepspeed.zero_optimization.stage");
     for (LaunchArgument& each : keys)
-      if (each.name == "deepspeed.zero_optimization.stage") each.values = {zero.substr(4)};
+      if (each.name == "deepspeed.zero_optimization.stage") each.values = {zero.substr(4, 1)};
     keys.push_back({"deepspeed.bf16.enabled", {"auto"}, place});
+    if (offloads) keys.push_back({"deepspeed.zero_optimization.offload_optimizer.device", {"cpu"}, place});
   }
   LaunchFile file = trainer_launch(std::move(keys), command.other, command.beside);
   file.framework = "ms-swift";
   take_gpus(file, command);
   return file;
+}
+
+/// Adapters of ms-swift under Megatron-Core, with its defaults; their keys are taken out.
+std::vector<LaunchSetting> swift_adapters(Arguments& keys, const std::string& tuner,
+                                          const std::string& place) {
+  if (tuner == "full") return {};
+  const LaunchArgument* const targets = found_in(keys, "target_modules");
+  const bool all = targets == nullptr || targets->values == std::vector<std::string>{"all-linear"};
+  if (tuner != "lora" || !all)
+    throw InputError(fmt::format(
+        "{}: {}: found {}, expected full, or lora on all-linear; give --megatron-args with --frozen lora",
+        place, all ? "train_type" : "target_modules",
+        printable(all ? tuner : fmt::format("{}", fmt::join(targets->values, " ")))));
+  const auto given = [&](const char* name, const char* otherwise) {
+    const std::string value = value_of(keys, name);
+    return value.empty() ? otherwise : value;
+  };
+  std::vector<LaunchSetting> settings{{"frozen", "lora", place + ": train_type"},
+                                      {"lora_targets", "all", place + ": target_modules"},
+                                      {"lora_rank", given("lora_rank", "8"), place + ": lora_rank"},
+                                      {"lora_alpha", given("lora_alpha", "32"), place + ": lora_alpha"}};
+  std::erase_if(keys, [](const LaunchArgument& each) {
+    return each.name == "lora_rank" || each.name == "lora_alpha" || each.name == "target_modules" ||
+           each.name == "lora_dropout";
+  });
+  return settings;
 }
 
 /// Megatron-Core under ms-swift: Megatron-LM's names, a model of Hugging Face, defaults of its own.
@@ -205,11 +235,7 @@ LaunchFile read_swift_megatron(const Command& command) {
     if (each.name == "train_type" || each.name == "tuner_type") tuner = each.values.front();
   }
   const std::string place = command.program.empty() ? command.name : command.place(command.program.front());
-  if (tuner != "full")
-    throw InputError(
-        fmt::format("{}: train_type: found {}, expected full: adapters of ms-swift under Megatron-Core "
-                    "are not read; give --megatron-args with --frozen lora",
-                    place, printable(tuner)));
+  const std::vector<LaunchSetting> adapters = swift_adapters(keys, tuner, place);
   rename(keys, "max_length", "seq_length");
   constexpr std::string_view kOwn[] = {"model",
                                        "train_type",
@@ -225,6 +251,15 @@ LaunchFile read_swift_megatron(const Command& command) {
                                        "model_type",
                                        "template",
                                        "system",
+                                       "save_steps",
+                                       "agent_template",
+                                       "add_non_thinking_prefix",
+                                       "new_special_tokens",
+                                       "eval_steps",
+                                       "save_total_limit",
+                                       "logging_dir",
+                                       "cached_dataset",
+                                       "cached_val_dataset",
                                        "split_dataset_ratio",
                                        "streaming",
                                        "num_train_epochs",
@@ -260,6 +295,7 @@ LaunchFile read_swift_megatron(const Command& command) {
   LaunchFile file = megatron_keys_launch(std::move(keys), false, command.beside);
   file.framework = "ms-swift (Megatron-Core)";
   set_named_model(file, model);
+  file.settings.insert(file.settings.end(), adapters.begin(), adapters.end());
   file.without_effect.insert(file.without_effect.end(), own.begin(), own.end());
   take_gpus(file, command);
   return file;
@@ -320,6 +356,8 @@ constexpr Program kPrograms[] = {
     {"ms-swift (Megatron-Core)", "megatron", "pt", read_swift_megatron},
     {"ms-swift", "swift", "sft", read_swift},
     {"ms-swift", "swift", "pt", read_swift},
+    {"ms-swift", "cli/sft.py", "", read_swift},
+    {"ms-swift (Megatron-Core)", "cli/_megatron/sft.py", "", read_swift_megatron},
     {"LLaMA-Factory", "llamafactory-cli", "train", read_factory},
     {"LLaMA-Factory", "src/train.py", "", read_factory},
     {"TRL", "trl", "sft", read_trainer},

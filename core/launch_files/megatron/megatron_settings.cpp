@@ -157,6 +157,8 @@ void set_recomputation(LaunchArguments& from, bool partial) {
     return;
   }
   if (granularity == "None") return;
+  const bool of_no_layer = from.text("--recompute-num-layers", "") == "0";
+  if (of_no_layer && from.text("--recompute-method", "") == "block") return;
   from.set("recompute_granularity", granularity, "--recompute-granularity");
   const std::string method = from.text("--recompute-method", partial ? "uniform" : "None");
   if (method == "None") from.refuse("--recompute-granularity", "--recompute-method uniform or block with it");

@@ -51,6 +51,8 @@ constexpr IdleSection kIdleSections[] = {
     {"LAUNCHER", "how processes start"},
     {"METRICS", "it compares results"},
     {"TEST_TYPE", "it compares results"},
+    {"BEFORE_SCRIPT", "it prepares a run"},
+    {"AFTER_SCRIPT", "it compares results"},
     {"ENV_VARS", "variables of the processes"},
     {"env_vars", "variables of the processes"},
     {"checkpoint", "it logs, saves or watches"},

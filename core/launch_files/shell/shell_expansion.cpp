@@ -243,6 +243,28 @@ class WordExpander {
     return text.size();
   }
 
+  /// Adds the value of $(expr 16 / $N): whole numbers and + - * / %. False: it is another command.
+  bool sum_of_expr(std::string_view whole, bool in_quotes) {
+    constexpr std::string_view kCommand = "$(expr ";
+    if (!whole.starts_with(kCommand)) return false;
+    std::string words(whole.substr(kCommand.size(), whole.size() - kCommand.size() - 1));
+    std::erase_if(words, [](char c) { return c == '\\' || c == '\'' || c == '"'; });
+    const std::string inside = in_.quoted(words, line_);
+    const UnknownPart* const part = context_.unknown.of(inside);
+    if (part != nullptr) {
+      unknown(whole, part->cause, fmt::format("whose {} is one {}", part->text, part->reason), !in_quotes);
+      return true;
+    }
+    if (inside.find_first_not_of("0123456789 +-*/%()") != std::string::npos) return false;
+    for (std::size_t at = inside.find('0'); at != std::string::npos; at = inside.find('0', at + 1)) {
+      const bool begins = at == 0 || !is_digit(inside[at - 1]);
+      if (begins && at + 1 < inside.size() && is_digit(inside[at + 1])) return false;  // 010 is no octal here
+    }
+    const auto value = in_.arithmetic(inside, line_, std::string(whole));
+    if (value) add(fmt::format("{}", *value));
+    return value.has_value();
+  }
+
   /// Expands what starts with a dollar sign; returns its length.
   std::size_t dollar(std::string_view text, bool in_quotes) {
     const char next = text.size() == 1 ? ' ' : text[1];
@@ -265,6 +287,7 @@ class WordExpander {
     if (next == '(' || next == '{') {
       const std::size_t length = 1 + bracketed(text.substr(1));
       if (next == '(') {
+        if (sum_of_expr(text.substr(0, length), in_quotes)) return length;
         if (text.substr(0, length).find(" --") != std::string_view::npos)
           context_.substitutions.push_back({std::string(text.substr(2, length - 3)), line_});
         unknown(text.substr(0, length), UnknownCause::outside, not_evaluated(), !in_quotes);

@@ -124,11 +124,14 @@ void set_trainer_kernels(LaunchArguments& from) {
   const char* const on = "gradient_checkpointing";
   const bool recomputes = from.has(on) ? from.on(on) : factory && !from.on(off);
   from.set("recompute_granularity", recomputes ? "full" : "none", from.has(on) ? on : factory ? off : on);
-  const std::string attention = from.text("flash_attn", "auto");
-  const std::set<std::string> fused = {"auto", "fa2", "fa3", "sdpa", "FlashAttention2"};
-  if (attention != "disabled" && !fused.contains(attention))
-    from.refuse("flash_attn", "auto, fa2, fa3, sdpa or disabled");
-  from.set("attention_backend", attention == "disabled" ? "unfused" : "fused", "flash_attn");
+  const char* const kernel = from.has("flash_attn") ? "flash_attn" : "attn_implementation";
+  const std::string attention = from.text(kernel, "auto");
+  const std::set<std::string> fused = {"auto", "fa2", "fa3", "sdpa", "FlashAttention2", "flex_attention"};
+  const bool unfused = attention == "disabled" || attention == "eager";
+  const bool flash = attention.find("flash") == 0 || attention.starts_with("kernels-community/");
+  if (!unfused && !flash && !fused.contains(attention))
+    from.refuse(kernel, "auto, fa2, fa3, flash_attention_2, sdpa, eager or disabled");
+  from.set("attention_backend", unfused ? "unfused" : "fused", kernel);
   const std::string optimizer = from.text("optim", "adamw_torch");
   if (optimizer != "sgd" && optimizer != "adamw" && optimizer != "adamw_hf" &&
       !optimizer.starts_with("adamw_torch"))

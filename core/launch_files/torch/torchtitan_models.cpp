@@ -3,6 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cctype>
+
 #include <set>
 #include <string_view>
 
@@ -93,6 +96,11 @@ constexpr TitanModel kTitanModels[] = {
 // clang-format on
 
 /// Flavors that differ in the kernel of attention, or in its mask.
+/// Primus's files have "8b" for 8B.
+bool same_letter(char a, char b) {
+  return std::tolower(static_cast<unsigned char>(a)) == std::tolower(static_cast<unsigned char>(b));
+}
+
 std::string without_kernel(std::string flavor) {
   for (const std::string_view end : {"_flex_attn", "_varlen_attn", "_flex", "_varlen"})
     if (flavor.ends_with(end)) return flavor.substr(0, flavor.size() - end.size());
@@ -111,7 +119,7 @@ std::string torchtitan_model(LaunchArguments& arguments) {
   for (const TitanModel& each : kTitanModels) {
     names.emplace(each.name);
     if (each.name != name) continue;
-    if (each.flavor == flavor) {
+    if (std::ranges::equal(each.flavor, flavor, same_letter)) {
       if (flavor != written)
         arguments.file().notes.push_back(fmt::format(
             "model.flavor {}: predicted as {}, with causal attention over whole sequences", written, flavor));

@@ -50,6 +50,7 @@ constexpr Named kNamed[] = {
     {"a.yaml", "model:\n  _component_: torchtune.models.llama3.llama3_8b\n", "torchtune"},
     {"a.yaml", "pipe_parallel_size: 1\nmodel_parallel_size: 2\n", "GPT-NeoX"},
     {"a.yml", "{\n \"pipe-parallel-size\": 1,\n \"model-parallel-size\": 1\n}\n", "GPT-NeoX"},
+    {"a.yml", "{\n\"data_path\": \"a\",\n\"vocab_file\": \"b\",\n\"merge_file\": \"c\"\n}\n", "GPT-NeoX"},
     {"a.yaml", "run_name: x\ndevice_train_microbatch_size: 2\nfsdp: {}\n", "OLMo"},
     {"a.sh", "python3 train.py --num-layers 4 --hidden-size 8 --rollout-batch-size 8\n", "slime"},
     {"a.sh", "python3 -m verl.trainer.main_ppo data.train_batch_size=8\n", "verl"},
@@ -166,6 +167,21 @@ TEST(LaunchKinds, AreReadByTheReaderOfTheirKeys) {
         {"recompute_granularity", "full"},
         {"micro_batch_size", "1"}}},
       {"a.sh",
+       "n=2\nswift sft --model Qwen/Qwen3-8B --tuner_type full --attn_impl flash_attn --system 'a b' "
+       "--gradient_accumulation_steps $(expr 32 / $n \\* 3 - 1) --max_length 512 --model_author x "
+       "--split_dataset_ratio 0 --deepspeed zero3",
+       "ms-swift",
+       {{"frozen", ""}, {"attention_backend", "fused"}, {"seq_length", "512"}, {"zero_stage", "3"}}},
+      {"a.sh",
+       "torchrun --nproc_per_node 8 swift/cli/sft.py --model Qwen/Qwen3-8B --attn_impl eager",
+       "ms-swift",
+       {{"frozen", "lora"}, {"attention_backend", "unfused"}, {"world_size", "8"}}},
+      {"a.sh",
+       "megatron sft --model Qwen/Qwen3-30B-A3B-Base --tuner_type lora --lora_rank 4 --lora_alpha 16 "
+       "--target_modules all-linear --max_length 512 --save_steps 9 --eval_steps 9",
+       "ms-swift (Megatron-Core)",
+       {{"frozen", "lora"}, {"lora_rank", "4"}, {"lora_alpha", "16"}, {"lora_targets", "all"}}},
+      {"a.sh",
        "megatron sft --model Qwen/Qwen3-30B-A3B-Base --tensor_model_parallel_size 2 --max_length 512 "
        "--moe_grouped_gemm true --packing true",
        "ms-swift (Megatron-Core)",
@@ -198,6 +214,26 @@ TEST(LaunchKinds, AreReadByTheReaderOfTheirKeys) {
                 "      micro_batch_size: 2\n      tensor_model_parallel_size: 4\n",
        "Primus (megatron)",
        {{"model", "llama-3.1-70b"}, {"seq_length", "512"}, {"tensor_model_parallel_size", "4"}}},
+      {"a.yaml",
+       primus +
+           "megatron\n    model: llama3.1_70B.yaml\n    overrides:\n      seq_length: ${PRIMUS_SEQ:512}\n"
+           "      stderr_sink_level: DEBUG\n      enable_primus_turbo: true\n      use_turbo_deepep: false\n"
+           "      recompute_granularity: full\n      recompute_method: block\n"
+           "      recompute_num_layers: 0\n",
+       "Primus (megatron)",
+       {{"seq_length", "512"}, {"recompute_granularity", ""}}},
+      {"a.yaml",
+       primus + "torchtitan\n    model: qwen3_8b.yaml\n    overrides:\n      training:\n"
+                "        local_batch_size: 2\n        mock_data: true\n      primus_turbo:\n"
+                "        enable_primus_turbo: true\n        use_turbo_mx_linear: false\n",
+       "Primus (torchtitan)",
+       {{"model", "qwen3-8b"}, {"micro_batch_size", "2"}}},
+      {"a.yaml",
+       "model_name_or_path: Qwen/Qwen3-8B\ntorch_dtype: bfloat16\nattn_implementation: "
+       "kernels-community/flash-attn3\n"
+       "bf16: true\nchat_template: x\ndataset_mixture:\n  datasets:\n  - id: a\n  seed: 1\nmax_length: 512\n",
+       hf,
+       {{"model", "qwen3-8b"}, {"attention_backend", "fused"}, {"seq_length", "512"}}},
       {"a.yaml",
        primus + "torchtitan\n    model: llama3.1_8B-BF16.yaml\n    overrides:\n      training:\n"
                 "        local_batch_size: 2\n        seq_len: 512\n",

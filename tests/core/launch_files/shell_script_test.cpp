@@ -43,6 +43,8 @@ TEST(ShellScript, ExpandsWhatTheScriptSets) {
       {"A=(); run \"${A[@]}\" b", "run|b"},
       {"A='-x'; A+=' -y'; run $A", "run|-x|-y"},
       {"N=2; G=8; W=$(($G*N)); run $W $((W / 3 + (1 - 2))) $((${Z:-3} * N))", "run|16|4|6"},
+      {"N=4; run $(expr 16 / $N \\* 2 - 1) \"$(expr 2 '*' 3)\" $(expr 010 + 1) $(expr $X + 1) $(expr a : b)",
+       "run|7|6|<$(expr 010 + 1)>|<$(expr $X + 1)>|<$(expr a : b)>"},
       {"run ${A:-x} ${B-y} ${1:-z} ${C:---u 1}", "run|x|y|z|--u|1"},
       {"run $1 $A $(date) `id` ${B%x} \"$@\"", "run|<$1>|<$A>|<$(date)>|<`id`>|<${B%x}>|<$@>"},
       {"A=; run $A b", "run|b"},
