@@ -93,6 +93,7 @@ struct Handshake {
   for (const auto& [name, value] : job.environment) variables.push_back(fmt::format("{}={}", name, value));
   const auto pointers = [](std::vector<std::string>& texts) {
     std::vector<char*> all;
+    all.reserve(texts.size() + 1);
     for (std::string& text : texts) all.push_back(text.data());
     all.push_back(nullptr);
     return all;

@@ -6,11 +6,14 @@
 #include <cstdlib>
 #include <utility>
 
+#include "core/base/error.hpp"
 #include "core/launch_files/shell/shell_arithmetic.hpp"
 #include "core/launch_files/shell/shell_expansion.hpp"
 
 namespace plumbline {
 namespace {
+
+constexpr std::size_t kMostBytes = std::size_t{1} << 22;  // of all expansions
 
 /// Length of "NAME" or "NAME[...]" at the front of a word; 0: none.
 std::size_t target_length(std::string_view text) {
@@ -21,6 +24,17 @@ std::size_t target_length(std::string_view text) {
 }
 
 }  // namespace
+
+void ShellContext::count(std::size_t more) {
+  bytes += more;
+  if (bytes > kMostBytes)
+    throw InputError(fmt::format("{}: variables expand to more than {} MiB, expected a launch script", name,
+                                 kMostBytes >> 20));
+}
+
+std::string shell_taint(const ShellContext& context, int line, const std::string& what) {
+  return fmt::format("which line {} of {} may set: {}", line, context.name, what);
+}
 
 bool ShellExpansion::assigns(const ShellToken& token) {
   const std::string_view rest = std::string_view(token.text).substr(target_length(token.text));

@@ -23,7 +23,7 @@ class ShellRunner {
   using Halt = ShellState::Halt;
   using Words = std::vector<ShellWord>;
 
-  // Control flow (shell_script.cpp).
+  // Control flow (shell_script.cpp, shell_conditions.cpp, shell_loops.cpp).
   Truth run(const ShellNode& node, ShellState& state);
   Truth chain(const ShellNode& node, ShellState& state);
   Truth pipeline(const ShellNode& node, ShellState& state);
