@@ -11,6 +11,7 @@
 #include "analysis/time/processor_contention.hpp"
 #include "analysis/time/stage/message_costs.hpp"
 #include "analysis/time/stage/time_model.hpp"
+#include "analysis/work/routing/uneven_load.hpp"
 #include "core/base/error.hpp"
 
 namespace plumbline {
@@ -245,8 +246,17 @@ std::vector<Bytes> Evaluator::working(const SearchFamily& family, const FamilyBo
 Costs Evaluator::pass_costs(const SearchSchedules::Entry& entry, const StageKinds& kinds,
                             const std::vector<StageMemo::Stage*>& stages) {
   const Load load = least_load(config_, hardware_, software_);
-  for (std::size_t kind = 0; kind < stages.size(); ++kind)
-    memo_.passes(*stages[kind], kinds.shapes[kinds.first_stage[kind]], entry.present, load);
+  for (std::size_t kind = 0; kind < stages.size(); ++kind) {
+    const StageShape& shape = kinds.shapes[kinds.first_stage[kind]];
+    if (!shape.mixture() || shape.traits.own_lists) {
+      memo_.passes(*stages[kind], shape, entry.present, load);
+      continue;
+    }
+    // More rows may take less time by measured products: a bound has the prediction's.
+    StageShape uneven = shape;
+    set_uneven_load(uneven_load(config_), {&uneven, 1});
+    memo_.passes(*stages[kind], uneven, entry.present, load);
+  }
   Costs costs;
   costs.stages.reserve(kinds.shapes.size());
   for (const std::size_t kind : kinds.of_stage) costs.stages.push_back(stages[kind]->passes->costs);
