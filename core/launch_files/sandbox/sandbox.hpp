@@ -1,6 +1,6 @@
 // A shell script run in bash where it can change nothing: own user, process, mount, network and IPC
-// namespaces of Linux, a read-only file system, an empty home, no capability, limits. Programs that start
-// training only write their command line down.
+// namespaces of Linux, files whose changes stay in memory, an empty home, no capability, limits. Programs
+// that start training only write their command line down.
 #pragma once
 
 #include <map>

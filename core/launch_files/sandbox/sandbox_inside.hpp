@@ -30,7 +30,7 @@ void require_call(long result, const std::string& what);
 /// Makes namespaces, runs the script in them, and ends when nothing is left there.
 [[noreturn]] void enter_sandbox(const SandboxJob& job, const SandboxPipes& pipes, int parent);
 
-/// Replaces the root of this mount namespace by one with system programs and the job's files, read-only, and
+/// Replaces the root of this mount namespace by one with system programs, read-only, the job's files, and
 /// stubs of the programs that are not run.
 void build_sandbox_root(const SandboxJob& job);
 

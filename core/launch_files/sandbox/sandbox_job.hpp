@@ -9,7 +9,7 @@ namespace plumbline {
 
 struct SandboxJob {
   std::string script;  // absolute path
-  /// Visible, read-only, and the current folder; empty: only the script is visible.
+  /// Visible, and the current folder; what is written there is forgotten. Empty: only the script is visible.
   std::string folder{};
   std::vector<std::string> arguments{};
   std::map<std::string, std::string> environment{};  // that of this process is not passed on

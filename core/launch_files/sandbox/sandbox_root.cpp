@@ -156,6 +156,27 @@ void show(const std::string& path, bool required) {
   set_attributes(target, kReadOnly | kNoSetUser | kNoDevices, true);
 }
 
+/// Shows a folder under a layer in memory, which takes what is written there; read-only where the kernel
+/// does not stack them.
+void show_under_layer(const std::string& path) {
+  const std::string layer = inside("/plumbline/layer");
+  const std::string target = inside(path);
+  struct stat there {};
+  if (path.find_first_of(":,\\") != std::string::npos || stat(target.c_str(), &there) == 0)
+    return show(path, true);
+  make_folder(layer);
+  mount_memory(layer, "size=32m,nr_inodes=4096,mode=0755");
+  make_folder(layer + "/upper");
+  make_folder(layer + "/work");
+  make_folder(target);
+  const std::string options =
+      fmt::format("lowerdir={},upperdir={}/upper,workdir={}/work,userxattr", path, layer, layer);
+  const bool stacked =
+      mount("overlay", target.c_str(), "overlay", MS_NOSUID | MS_NODEV, options.c_str()) == 0;
+  require_call(umount2(layer.c_str(), MNT_DETACH), "umount of the layer");
+  if (!stacked) show(path, true);
+}
+
 void make_devices() {
   make_folder(inside("/dev"));
   for (const char* const name : {"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"}) {
@@ -206,12 +227,18 @@ void build_sandbox_root(const SandboxJob& job) {
   make_folder(inside("/tmp"));
   mount_memory(inside("/tmp"), "size=32m,nr_inodes=4096,mode=0755");
   make_folder(inside(kSandboxHome));
-  show(job.folder.empty() ? job.script : job.folder, true);
+  if (job.folder.empty()) {
+    show(job.script, true);
+  } else {
+    show_under_layer(job.folder);
+  }
   make_folder(inside("/proc"));
   require_call(
       mount("proc", inside("/proc").c_str(), "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_RDONLY, nullptr),
       "mount of /proc");
-  set_attributes(kBase, kReadOnly, false);
+  const std::string own = inside("/plumbline");
+  require_call(mount(own.c_str(), own.c_str(), nullptr, MS_BIND | MS_REC, nullptr), own);
+  set_attributes(own, kReadOnly, false);
   require_call(sethostname("localhost", 9), "host name");
   require_call(chdir(kBase), kBase);
   require_call(syscall(SYS_pivot_root, ".", "."), "pivot_root");

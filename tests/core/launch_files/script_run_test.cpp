@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <map>
 #include <string>
 #include <vector>
@@ -124,6 +125,17 @@ TEST_F(ScriptRunTest, ReadsTheCommandsThatWouldHaveRun) {
   };
   for (const LaunchCase& each : cases)
     EXPECT_EQ(value(each.script, each.key, {{"1", "7b"}, {"2", "4"}}), each.expected) << each.script;
+}
+
+/// Logs and configurations that a script writes beside itself stay in memory.
+TEST_F(ScriptRunTest, WritesIntoALayerOverTheFolder) {
+  const std::string path =
+      folder_.write("x.sh", "set -e; mkdir -p /logs out; echo a > b; torchrun $(cat b) > out/c\n");
+  const SandboxRun run = run_in_sandbox({path, folder_.folder_.string()});
+  if (run.complaint.find("Read-only") != std::string::npos) GTEST_SKIP() << "this kernel stacks no folders";
+  ASSERT_EQ(run.commands.size(), 1U) << run.complaint;
+  EXPECT_EQ(run.commands[0].words, (std::vector<std::string>{"torchrun", "a"}));
+  EXPECT_FALSE(std::filesystem::exists(folder_.at("b")) || std::filesystem::exists(folder_.at("out")));
 }
 
 TEST_F(ScriptRunTest, SaysWhatWasWrittenDownAndHowTheScriptEnded) {
