@@ -29,7 +29,6 @@ namespace plumbline::hostile_scripts_test {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr const char* kMark = "plumbline_hostile_mark";  // in the name or the environment of what they leave
 constexpr double kSeconds = 0.7;
 
 struct Hostile {
@@ -38,7 +37,7 @@ struct Hostile {
 };
 
 /// $OUT: a folder outside, with the file `canary`. $VICTIM: a process outside. $PARENT: the test's process.
-/// $PORT: a listening port. $M: kMark.
+/// $PORT: a listening port. $M: a mark in the names of what they leave.
 constexpr Hostile kHostile[] = {
     {"fork bomb", ":(){ :|:& }; :"},
     {"slow fork bomb", "while :; do (exec -a $M tail -f /dev/null) & done"},
@@ -172,7 +171,7 @@ class HostileScripts : public testing::Test {
                        {"VICTIM", std::to_string(victim_)},
                        {"PARENT", std::to_string(getpid())},
                        {"PORT", std::to_string(port_)},
-                       {"M", kMark}};
+                       {"M", mark_}};
     job.seconds = name.starts_with("daemon") ? 2 : kSeconds;  // they are ended with the script
     const std::string before = state();
     const auto begin = std::chrono::steady_clock::now();
@@ -226,7 +225,7 @@ class HostileScripts : public testing::Test {
     for (const char* const folder :
          {"/", "/etc", "/usr", "/usr/bin", "/root", "/home", "/tmp", "/var/tmp", "/run", "/opt", "/dev",
           "/dev/shm", "/boot", home == nullptr ? "/" : home})
-      if (fs::exists(fs::path(folder) / kMark, ignored)) text += fmt::format("marked in {}\n", folder);
+      if (fs::exists(fs::path(folder) / mark_, ignored)) text += fmt::format("marked in {}\n", folder);
     for (const fs::directory_entry& each : fs::directory_iterator("/proc", ignored)) {
       const std::string process = each.path().filename().string();
       if (process.find_first_not_of("0123456789") != std::string::npos || process == std::to_string(getpid()))
@@ -234,7 +233,7 @@ class HostileScripts : public testing::Test {
       for (const char* const file : {"cmdline", "environ"}) {
         std::ostringstream content;
         content << std::ifstream(each.path() / file).rdbuf();
-        if (content.str().find(kMark) != std::string::npos) text += "marked process\n";
+        if (content.str().find(mark_) != std::string::npos) text += "marked process\n";
       }
     }
     for (const char* const name :
@@ -254,6 +253,8 @@ class HostileScripts : public testing::Test {
   pid_t victim_ = -1;
   int listening_ = -1;
   int kept_open_ = -1;
+  /// In the environment, too, of what they start.
+  const std::string mark_ = fmt::format("plumbline_hostile_{}", getpid());
   int port_ = 0;
 };
 
