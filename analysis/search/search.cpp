@@ -10,6 +10,7 @@
 #include <queue>
 #include <tuple>
 
+#include "analysis/predict/prediction_rows.hpp"
 #include "analysis/search/search_space.hpp"
 #include "analysis/step/stage_shapes.hpp"
 #include "core/base/error.hpp"
@@ -161,8 +162,16 @@ bool selection_differs(const RunConfig& config) {
   const Software& software = software_of(config);
   const bool named = config.numerics.attention_backend == AttentionBackend::unfused ||
                      config.recompute.modules != kCoreAttention;
-  return !software.kernels.flash_attention || software.recomputation.selective_operators ||
-         (named && traits_of(software).selects_modules);
+  return !software.kernels.flash_attention || software.recomputation.selective_operators || named;
+}
+
+/// Modules to recompute that the software does not know would have no effect.
+void check_modules(RunConfig config) {
+  if (config.recompute.modules == kCoreAttention || why_unsearched(config)) return;
+  config.recompute.granularity = Recompute::selective;
+  if (const auto refusal = why_unsearched(config))
+    throw InputError(fmt::format("recompute_modules: found {}, which selective recomputation repeats; {}",
+                                 to_string(config.recompute.modules), *refusal));
 }
 
 /// Time from the start after which a first candidate is looked for.
@@ -403,6 +412,7 @@ class Search {
 
 SearchResult search(const SearchRequest& request, const HardwareProfile& hardware, const StepFor& make,
                     const std::function<void(int, int)>& progress) {
+  check_modules(request.config);
   return Search(request, hardware, make).run(progress);
 }
 

@@ -263,6 +263,27 @@ TEST(Search, SpreadsTheExpertsOfAMixture) {
   }
 }
 
+TEST(Search, NamedModulesAreSearchedOrRefused) {
+  struct Case {
+    const char* software;
+    const char* refusal;  // empty: none
+  };
+  for (const Case& c : {Case{"plumbline", ""}, {"megatron-core", ""}, {"deepspeed", "recompute_modules: "}}) {
+    SCOPED_TRACE(c.software);
+    SearchRequest request = small_request();
+    request.config.machine.software = c.software;
+    request.config.parallel.make_vocab_size_divisible_by = 1;
+    const SearchResult plain = searched(request);
+    request.config.recompute.modules = {.layernorm = true};
+    if (*c.refusal != '\0') {
+      EXPECT_THAT([&] { searched(request); },
+                  testing::ThrowsMessage<InputError>(testing::HasSubstr(c.refusal)));
+      continue;
+    }
+    EXPECT_GT(searched(request).configurations, plain.configurations);
+  }
+}
+
 TEST(Search, ThreadsChangeNothing) {
   SearchRequest request = small_request();
   const SearchResult one = searched(request);
