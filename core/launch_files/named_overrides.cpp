@@ -92,6 +92,25 @@ bool is_of_primus(const LaunchArgument& key, LaunchFile& file) {
   return true;
 }
 
+/// Defaults of Primus's trainer (primus/configs/modules/megatron/pre_trainer.yaml and trainer_base.yaml).
+void add_primus_defaults(std::vector<LaunchArgument>& keys, const std::string& name) {
+  constexpr std::pair<const char*, const char*> kDefaults[] = {{"micro_batch_size", "2"},
+                                                               {"global_batch_size", "16"},
+                                                               {"seq_length", "1024"},
+                                                               {"bf16", "true"},
+                                                               {"overlap_grad_reduce", "false"},
+                                                               {"overlap_param_gather", "false"},
+                                                               {"use_distributed_optimizer", "true"}};
+  const auto has = [&](std::string_view key) {
+    return std::any_of(keys.begin(), keys.end(),
+                       [&](const LaunchArgument& each) { return each.name == key; });
+  };
+  const std::string place = name + ": default of Primus";
+  for (const auto& [key, value] : kDefaults)
+    if (!has(key)) keys.push_back({key, {value}, place});
+  if (has("fp8") && !has("fp8_amax_history_len")) keys.push_back({"fp8_amax_history_len", {"1024"}, place});
+}
+
 }  // namespace
 
 void set_named_model(LaunchFile& file, const LaunchArgument& model) {
@@ -146,6 +165,7 @@ std::optional<LaunchFile> primus_launch(std::string_view text, const std::string
     add_flavor(keys, model);
     file = torchtitan_launch(std::move(keys), beside);
   } else {
+    add_primus_defaults(keys, name);
     file = megatron_keys_launch(std::move(keys), false, beside);
     set_named_model(file, model);
   }

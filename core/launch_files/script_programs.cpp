@@ -288,6 +288,9 @@ LaunchFile read_swift_megatron(const Command& command) {
                                                                {"use_distributed_optimizer", "true"},
                                                                {"micro_batch_size", "1"},
                                                                {"global_batch_size", "16"},
+                                                               {"overlap_grad_reduce", "false"},
+                                                               {"overlap_param_gather", "false"},
+                                                               {"cross_entropy_loss_fusion", "true"},
                                                                {"recompute_granularity", "selective"}};
   for (const auto& [key, value] : kDefaults)
     if (found_in(keys, key) == nullptr)

@@ -180,7 +180,11 @@ TEST(LaunchKinds, AreReadByTheReaderOfTheirKeys) {
        "megatron sft --model Qwen/Qwen3-30B-A3B-Base --tuner_type lora --lora_rank 4 --lora_alpha 16 "
        "--target_modules all-linear --max_length 512 --save_steps 9 --eval_steps 9",
        "ms-swift (Megatron-Core)",
-       {{"frozen", "lora"}, {"lora_rank", "4"}, {"lora_alpha", "16"}, {"lora_targets", "all"}}},
+       {{"frozen", "lora"},
+        {"lora_rank", "4"},
+        {"lora_alpha", "16"},
+        {"lora_targets", "all"},
+        {"overlap_grad_reduce", "false"}}},
       {"a.sh",
        "megatron sft --model Qwen/Qwen3-30B-A3B-Base --tensor_model_parallel_size 2 --max_length 512 "
        "--moe_grouped_gemm true --packing true",
@@ -221,7 +225,11 @@ TEST(LaunchKinds, AreReadByTheReaderOfTheirKeys) {
            "      recompute_granularity: full\n      recompute_method: block\n"
            "      recompute_num_layers: 0\n",
        "Primus (megatron)",
-       {{"seq_length", "512"}, {"recompute_granularity", ""}}},
+       {{"seq_length", "512"},
+        {"recompute_granularity", ""},
+        {"micro_batch_size", "2"},
+        {"zero_stage", "1"},
+        {"overlap_param_gather", "false"}}},
       {"a.yaml",
        primus + "torchtitan\n    model: qwen3_8b.yaml\n    overrides:\n      training:\n"
                 "        local_batch_size: 2\n        mock_data: true\n      primus_turbo:\n"
