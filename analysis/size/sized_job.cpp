@@ -51,7 +51,8 @@ std::optional<ChosenLayout> best_layout(const SizeQuestion& question, const RunC
                               .threads = question.threads,
                               .limits = question.limits,
                               .wanted = question.wanted,
-                              .stopped = question.stopped};
+                              .stopped = question.stopped,
+                              .deadline_s = question.deadline_s};
   const SearchResult result = search(request, question.hardware, question.make);
   if (!result.best.empty()) return ChosenLayout{result.best.front(), result.complete};
   const int gpus = config.parallel.world_size;

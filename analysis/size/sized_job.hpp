@@ -36,6 +36,7 @@ struct SizeQuestion {
   SearchLimits limits;
   std::function<bool(const SearchKeys&)> wanted{};  // as in SearchRequest
   std::function<bool()> stopped{};                  // likewise
+  double deadline_s = 0;                            // likewise, of one count
   int threads = 1;
   bool fixed = false;  // the configuration's own layout, without a search
 };

@@ -229,6 +229,9 @@ SizeAnswer answer_size(const SizeAsked& asked, const SizedProgress& progress) {
       SizeQuestion& question = all[i].question;
       question.threads = std::max(1, threads / workers);
       question.stopped = stopped;
+      // One count's search among all layouts may take a part of the time: others follow.
+      constexpr double kCounts = 6;
+      question.deadline_s = asked.deadline_s / (asked.days ? kCounts : 1);
       const SizeProgress tell = [&](int gpus, const std::optional<SizedJob>& job) {
         const std::lock_guard lock(told);
         if (progress) progress(names[i], gpus, job);
@@ -248,7 +251,9 @@ SizeAnswer answer_size(const SizeAsked& asked, const SizedProgress& progress) {
   answer.batch = all.front().question.batch;
   answer.job = all.front().question.job;
   answer.seconds = seconds_so_far();
-  answer.complete = !stopped();
+  answer.complete = !stopped() && std::ranges::all_of(answer.hardware, [](const SizedHardware& each) {
+    return std::ranges::all_of(each.sizing.jobs, &SizedJob::complete);
+  });
   const bool none = std::ranges::all_of(answer.hardware,
                                         [](const SizedHardware& each) { return each.sizing.jobs.empty(); });
   if (none && !answer.complete)

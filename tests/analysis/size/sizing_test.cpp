@@ -154,6 +154,17 @@ TEST(Sizing, TheFrontierKeepsWhatMoreGpusMakeFaster) {
   EXPECT_THAT(gpus, ElementsAre(8, 16, 64));
 }
 
+/// A count whose time is over has the best that was found, and others follow.
+TEST(Sizing, ADeadlineEndsOneCountAlone) {
+  SizeQuestion question = question_of("llama-3.1-8b", "h100-sxm-80gb");
+  question.wanted = nullptr;
+  question.deadline_s = 1e-3;
+  const Sizing sizing = size_for_days(question, 30, 128);
+  ASSERT_FALSE(sizing.jobs.empty());
+  EXPECT_GT(std::ssize(sizing.jobs), 1);
+  for (const SizedJob& job : sizing.jobs) EXPECT_FALSE(job.complete) << job.gpus;
+}
+
 TEST(Sizing, AStoppedOneEndsAtOnce) {
   SizeQuestion question = question_of("gpt2-124m", "h100-sxm-80gb");
   question.stopped = [] { return true; };
