@@ -66,6 +66,11 @@ void with_cuda_timer(const std::function<void(Operators&, MemorySource&, Operato
   throw Error("backend cuda runs in plumbline-cuda");
 }
 
+void with_cuda_node(int /*world_rank*/,
+                    const std::function<void(Operators&, MemorySource&, const CudaNode&)>& /*work*/) {
+  throw Error("backend cuda runs in plumbline-cuda");
+}
+
 void measure_device_operators(HardwareProfile& /*profile*/,
                               const std::function<void(const char*, double)>& /*progress*/) {
   throw Error("backend cuda runs in plumbline-cuda");

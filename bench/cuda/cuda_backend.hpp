@@ -9,6 +9,7 @@
 #include "bench/measure/operators/operator_timer.hpp"
 #include "bench/record/device_memory_report.hpp"
 #include "bench/record/gpu_report.hpp"
+#include "bench/record/node_report.hpp"
 #include "bench/training/generate/generator.hpp"
 #include "bench/training/trainer/trainer.hpp"
 #include "core/backends/mpi/mpi_communicator.hpp"
@@ -54,6 +55,17 @@ void with_cuda_messages(const Layout& layout, MpiCommunicator& control, const Cu
 /// Calls `work` with operators on a GPU, memory there, and a timer that reads its clocks. After MPI has been
 /// initialised. Throws InputError without a device.
 void with_cuda_timer(const std::function<void(Operators&, MemorySource&, OperatorTimer&)>& work);
+
+/// GPU of a rank in a check of nodes.
+struct CudaNode {
+  std::string device;
+  /// Clocks, reasons for low ones, temperature, ECC, PCIe and NVLink, as far as NVML tells.
+  std::function<void(NodeHealth&)> look;
+};
+/// Calls `work` with operators on this rank's GPU and memory there. Collective. Throws InputError without a
+/// device.
+void with_cuda_node(int world_rank,
+                    const std::function<void(Operators&, MemorySource&, const CudaNode&)>& work);
 
 /// Puts the measured times of this rank's device into the profile; peaks, the basis of utilisation, stay
 /// those of the accelerator. Throws InputError without a device.

@@ -2,6 +2,8 @@
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "bench/cuda/cuda_backend.hpp"
 #include "bench/cuda/cuda_device.hpp"
 #include "bench/cuda/times/device_operator_timer.hpp"
@@ -23,6 +25,22 @@ void with_cuda_timer(const std::function<void(Operators&, MemorySource&, Operato
     return look ? look->sm_mhz : 0;
   });
   work(*operators, *memory, with_clock);
+}
+
+void with_cuda_node(int world_rank,
+                    const std::function<void(Operators&, MemorySource&, const CudaNode&)>& work) {
+  const int device = take_device(world_rank);
+  const auto operators = make_cuda_operators({.device = device});
+  const auto memory = device_memory(*operators);
+  const Nvml nvml(bus_of(device));
+  work(*operators, *memory, {cuda_device_name(device), [&](NodeHealth& health) {
+                               if (const auto look = nvml.look()) {
+                                 health.sm_mhz = look->sm_mhz;
+                                 health.celsius = std::max(health.celsius, look->celsius);
+                                 health.throttled = throttle_reasons(look->reasons);
+                               }
+                               nvml.add_links_and_errors(health);
+                             }});
 }
 
 void measure_device_operators(HardwareProfile& profile,

@@ -125,6 +125,8 @@ PART2 = [
     LLAMA,
     # Half a minute at the clocks that power and heat allow.
     training("llama 8B, 6 layers", "llama-8b-6", 10, 60, sequences=1, seq=4096, more={"steps": 300}),
+    Step("node", ["{plumbline}", "doctor", "--nodes", "--ranks", "1", "--backend", "cuda", "--json", "--passing",
+                  "{out}/passing_nodes.txt"], 6, 40),
     Step("operators beside predictions", OPERATORS, 12, 40),
     Step("collectives", [*COLLECTIVES, "--sizes", "8:16M:4"], 30, 60),
 ]

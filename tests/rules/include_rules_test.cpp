@@ -99,9 +99,11 @@ constexpr Room kRooms[] = {
      "bench/training/check core/base core/config core/config_text schedules"},
     {"bench/commands/ask", "bench/ask bench/commands core/base"},
     {"bench/commands/benchmarks",
-     "analysis/hardware analysis/hardware/logs bench/commands bench/commands/operators bench/evaluate "
+     "analysis/hardware analysis/hardware/logs analysis/predict analysis/stragglers bench/commands "
+     "bench/commands/operators bench/evaluate "
      "bench/measure/collectives "
-     "bench/measure/machine bench/plan bench/processes/hosts bench/processes/launch bench/record bench/run "
+     "bench/measure/machine bench/measure/nodes bench/plan bench/processes/hosts bench/processes/launch "
+     "bench/record bench/run "
      "bench/show/views/benchmarks core/base core/config core/config_text core/run "
      "<onednn>"},
     {"bench/commands/generate",
@@ -153,6 +155,8 @@ constexpr Room kRooms[] = {
     {"bench/measure/calibrate/cells", "analysis/hardware core/base core/tensor kernels"},
     {"bench/measure/calibrate/figures", "analysis/hardware bench/measure/calibrate/cells core/base"},
     {"bench/measure/collectives", "bench/record core/backends/mpi core/base core/run core/tensor kernels"},
+    {"bench/measure/nodes",
+     "bench/measure/operators bench/record core/backends/mpi core/base core/run core/tensor kernels"},
     {"bench/measure/operators",
      "bench/measure/calibrate bench/record core/base core/run core/tensor kernels"},
     {"bench/measure/machine",
@@ -176,7 +180,8 @@ constexpr Room kRooms[] = {
     {"bench/record/tables", "bench/record core/base"},
     {"bench/run",
      "analysis/hardware analysis/predict analysis/simulate analysis/time bench/cuda bench/evaluate "
-     "bench/measure/calibrate bench/measure/collectives bench/measure/machine bench/measure/operators "
+     "bench/measure/calibrate bench/measure/collectives bench/measure/machine bench/measure/nodes "
+     "bench/measure/operators "
      "bench/plan "
      "bench/processes/hosts bench/processes/launch bench/record "
      "bench/show/report bench/training/checkpoints bench/training/generate bench/training/trainer "

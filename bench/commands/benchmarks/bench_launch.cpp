@@ -71,25 +71,25 @@ Layout checked_bench_layout(const BenchOptions& options) {
   return layout;
 }
 
-int launch_bench(const BenchOptions& options, const Layout& layout,
-                 const std::function<void(CollectiveRow)>& on_row, bool quiet) {
-  std::vector<Host> hosts = chosen_hosts(options.launcher, process_variables());
-  if (!hosts.empty()) hosts = hosts_for(hosts, layout.world());
+int launch_measured(const MeasuredLaunch& asked, const std::function<void(const std::string&)>& on_json,
+                    bool quiet) {
+  std::vector<Host> hosts = asked.hosts;
+  if (!hosts.empty()) hosts = hosts_for(hosts, asked.ranks);
   require_first(hosts);
   const Interrupts interrupts;
   LaunchSpec spec;
   spec.program = self_path();
-  spec.arguments = bench_words(options, layout.world());
-  spec.ranks = layout.world();
+  spec.arguments = asked.words;
+  spec.ranks = asked.ranks;
   spec.hosts = hosts;
   spec.timeout_per_step = true;
-  spec.bind_ranks = bench_backend(options) == Backend::cpu;
-  std::exception_ptr failure;  // of on_row, in the launcher's callback
+  spec.bind_ranks = asked.backend == Backend::cpu;
+  std::exception_ptr failure;  // of on_json, in the launcher's callback
   spec.on_tick = [&] { return !Interrupts::requested() && !failure; };
   spec.on_line = [&](const OutputLine& line) {
     if (line.rank == 0 && !line.error_stream && line.text.starts_with('{') && !failure) {
       try {
-        on_row(parse_collective_row(line.text, "rank 0"));
+        on_json(line.text);
       } catch (...) {
         failure = std::current_exception();
       }
@@ -109,6 +109,14 @@ int launch_bench(const BenchOptions& options, const Layout& layout,
                 late ? ExitCode::rank_failed : exit_code_of(status));
   }
   return result.exit_code;
+}
+
+int launch_bench(const BenchOptions& options, const Layout& layout,
+                 const std::function<void(CollectiveRow)>& on_row, bool quiet) {
+  return launch_measured(
+      {bench_words(options, layout.world()), layout.world(), bench_backend(options),
+       chosen_hosts(options.launcher, process_variables())},
+      [&](const std::string& text) { on_row(parse_collective_row(text, "rank 0")); }, quiet);
 }
 
 }  // namespace plumbline

@@ -14,7 +14,9 @@
 
 #include "analysis/hardware/hardware.hpp"
 #include "bench/commands/benchmarks/host_check.hpp"
+#include "bench/commands/benchmarks/node_check.hpp"
 #include "bench/commands/commands.hpp"
+#include "bench/commands/number_range.hpp"
 #include "bench/measure/machine/cuda_facts.hpp"
 #include "bench/measure/machine/machine_facts.hpp"
 #include "bench/processes/hosts/placement.hpp"
@@ -134,58 +136,114 @@ std::vector<Finding> examine() {
   return findings;
 }
 
+struct DoctorOptions {
+  HostCheck hosts;
+  NodeCheck nodes;
+  bool check_nodes = false;
+  bool json = false;
+  bool cuda = false;  // plumbline's question to plumbline-cuda
+};
+
+void add_check_options(CLI::App& command, DoctorOptions& options) {
+  HostCheck& hosts = options.hosts;
+  NodeCheck& nodes = options.nodes;
+  command.add_flag("--nodes", options.check_nodes,
+                   "Measure every node of a job, compare them and name the slow ones");
+  command
+      .add_option("--hosts", hosts.hostfile,
+                  "Hostfile: of --nodes, or measure the groups of --config beside their predictions")
+      ->type_name("FILE");
+  command
+      .add_option("--config", hosts.config,
+                  "Configuration with the groups, for --hosts, or the step, for --nodes")
+      ->type_name("CONFIG");
+  command.add_option("--backend", hosts.backend, "Measured: cpu (MPI) or cuda (NCCL, GPUs)")
+      ->check(CLI::IsMember({"cpu", "cuda"}))
+      ->capture_default_str();
+  command
+      .add_option("--hardware", hosts.hardware,
+                  "Accelerator or profile that predicts times (default: of the configuration)")
+      ->type_name("NAME|FILE");
+  command.add_option("--ranks", nodes.ranks, "Ranks of --nodes (default: slots of the hosts, or 2)")
+      ->check(number_from(1, 1 << 20))
+      ->type_name("N");
+  command.add_option("--passing", nodes.passing, "Output hostfile of --nodes: hosts that passed")
+      ->type_name("FILE")
+      ->capture_default_str();
+  command.add_option("--time-limit", nodes.request.limit_s, "Seconds of one look of --nodes")
+      ->check(number_from(0.01, 3600.0))
+      ->type_name("S")
+      ->capture_default_str();
+  command.add_flag("--rows", nodes.rows)->group("");
+  command.add_option("--slow-rank", nodes.request.slow_rank)->check(number_from(0, 1 << 20))->group("");
+  command.add_option("--slow-factor", nodes.request.slow_factor)->check(number_from(1.0, 100.0))->group("");
+}
+
+/// Throws InputError for options of a check that was not asked for.
+void check_doctor_options(const CLI::App& command, const DoctorOptions& options) {
+  const auto refuse = [&](std::initializer_list<const char*> names, const char* expected) {
+    for (const char* name : names) {
+      if (command.get_option(name)->count() == 0) continue;
+      throw InputError(
+          fmt::format("{}: found it without {}, expected both; add {}", name, expected, expected));
+    }
+  };
+  const bool hosts = !options.hosts.hostfile.empty();
+  if (!options.check_nodes) refuse({"--ranks", "--passing", "--time-limit", "--rows"}, "--nodes");
+  if (!options.check_nodes && !hosts) refuse({"--config", "--backend", "--hardware"}, "--hosts or --nodes");
+  if (!options.check_nodes && hosts && options.hosts.config.empty())
+    throw InputError("--hosts: found it without --config, expected --config or --nodes; add one");
+  if (options.check_nodes && options.hosts.config.empty()) refuse({"--hardware"}, "--config");
+}
+
+int run_checks(const DoctorOptions& options, bool quiet) {
+  if (!options.check_nodes) {
+    HostCheck hosts = options.hosts;
+    hosts.json = options.json;
+    return check_hosts(hosts, quiet);
+  }
+  NodeCheck nodes = options.nodes;
+  nodes.json = options.json;
+  nodes.hostfile = options.hosts.hostfile;
+  nodes.config = options.hosts.config;
+  nodes.hardware = options.hosts.hardware;
+  nodes.request.backend = options.hosts.backend == "cuda" ? Backend::cuda : Backend::cpu;
+  return check_nodes(nodes, quiet);
+}
+
+int show_findings(bool json) {
+  const std::vector<Finding> findings = examine();
+  if (json) {
+    nlohmann::ordered_json all = nlohmann::ordered_json::array();
+    for (const Finding& f : findings) {
+      all.push_back(
+          {{"what", f.what}, {"found", f.found}, {"good", f.good}, {"advice", f.good ? "" : f.advice}});
+    }
+    fmt::print("{}\n", output_json(all, 2));
+    return 0;
+  }
+  for (const Finding& f : findings) {
+    fmt::print("{:<4} {:<22} {}\n", f.good ? "ok" : "!", f.what, f.found);
+    if (!f.good) fmt::print("     {:<22} {}\n", "", f.advice);
+  }
+  return 0;
+}
+
 }  // namespace
 
 void add_doctor_command(CLI::App& app, CommandAction& action) {
-  CLI::App* command =
-      app.add_subcommand("doctor", "Report this machine's hardware and software, and what is missing");
-  const auto json = std::make_shared<bool>(false);
-  command->add_flag("--json", *json, "Print JSON");
-  const auto cuda = std::make_shared<bool>(false);
-  command->add_flag("--cuda", *cuda)->group("");  // plumbline's question to plumbline-cuda
-  const auto check = std::make_shared<HostCheck>();
-  CLI::Option* hosts =
-      command
-          ->add_option("--hosts", check->hostfile,
-                       "Hostfile: measure the groups of --config on these hosts, beside their predictions")
-          ->type_name("FILE");
-  hosts->needs(command->add_option("--config", check->config, "Configuration with the groups, for --hosts")
-                   ->needs(hosts)
-                   ->type_name("CONFIG"));
-  command->add_option("--backend", check->backend, "Messages of --hosts: cpu (MPI) or cuda (NCCL)")
-      ->check(CLI::IsMember({"cpu", "cuda"}))
-      ->needs(hosts)
-      ->capture_default_str();
-  command
-      ->add_option(
-          "--hardware", check->hardware,
-          "Accelerator or profile that predicts the times of --hosts (default: of the configuration)")
-      ->needs(hosts)
-      ->type_name("NAME|FILE");
-  command->callback([&action, &app, json, cuda, check] {
-    action = [&app, json, cuda, check] {
-      if (!check->hostfile.empty()) {
-        check->json = *json;
-        return check_hosts(*check, is_quiet(app));
-      }
-      if (*cuda) {
-        fmt::print("{}\n", output_json(to_json(cuda_facts()), -1));
-        return 0;
-      }
-      const std::vector<Finding> findings = examine();
-      if (*json) {
-        nlohmann::ordered_json all = nlohmann::ordered_json::array();
-        for (const Finding& f : findings) {
-          all.push_back(
-              {{"what", f.what}, {"found", f.found}, {"good", f.good}, {"advice", f.good ? "" : f.advice}});
-        }
-        fmt::print("{}\n", output_json(all, 2));
-        return 0;
-      }
-      for (const Finding& f : findings) {
-        fmt::print("{:<4} {:<22} {}\n", f.good ? "ok" : "!", f.what, f.found);
-        if (!f.good) fmt::print("     {:<22} {}\n", "", f.advice);
-      }
+  CLI::App* command = app.add_subcommand("doctor", "Report what this machine has, or compare a job's nodes");
+  const auto options = std::make_shared<DoctorOptions>();
+  command->add_flag("--json", options->json, "Print JSON");
+  command->add_flag("--cuda", options->cuda)->group("");
+  add_check_options(*command, *options);
+  command->callback([=, &action, &app] {
+    action = [=, &app] {
+      check_doctor_options(*command, *options);
+      if (options->check_nodes || !options->hosts.hostfile.empty())
+        return run_checks(*options, is_quiet(app));
+      if (!options->cuda) return show_findings(options->json);
+      fmt::print("{}\n", output_json(to_json(cuda_facts()), -1));
       return 0;
     };
   });

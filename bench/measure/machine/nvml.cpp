@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace plumbline {
@@ -11,6 +12,8 @@ namespace {
 constexpr int kSmClock = 1;
 constexpr int kMemoryClock = 2;
 constexpr int kGpuTemperature = 0;
+constexpr int kCorrectedErrors = 0, kUncorrectedErrors = 1, kSinceLoaded = 0;
+constexpr unsigned kMostNvlinks = 18;
 
 struct MemoryInfo {
   std::uint64_t total = 0;
@@ -94,6 +97,31 @@ std::optional<NvmlLook> Nvml::look() const {
     break;
   }
   return told ? std::optional(look) : std::nullopt;
+}
+
+void Nvml::add_links_and_errors(NodeHealth& health) const {
+  if (!there()) return;
+  const auto number = [&](const char* name, int& value) {
+    unsigned told = 0;
+    const auto ask = function<int (*)(void*, unsigned*)>(name);
+    if (ask != nullptr && ask(device_, &told) == 0) value = static_cast<int>(told);
+  };
+  number("nvmlDeviceGetCurrPcieLinkGeneration", health.pcie_generation);
+  number("nvmlDeviceGetCurrPcieLinkWidth", health.pcie_width);
+  number("nvmlDeviceGetMaxPcieLinkWidth", health.most_pcie_width);
+  const auto errors = function<int (*)(void*, int, int, unsigned long long*)>("nvmlDeviceGetTotalEccErrors");
+  for (const auto& [kind, count] : {std::pair(kCorrectedErrors, &health.corrected_errors),
+                                    std::pair(kUncorrectedErrors, &health.uncorrected_errors)}) {
+    unsigned long long told = 0;
+    if (errors != nullptr && errors(device_, kind, kSinceLoaded, &told) == 0)
+      *count = static_cast<std::int64_t>(told);
+  }
+  const auto link = function<int (*)(void*, unsigned, unsigned*)>("nvmlDeviceGetNvLinkState");
+  for (unsigned i = 0; link != nullptr && i < kMostNvlinks; ++i) {
+    unsigned active = 0;
+    if (link(device_, i, &active) != 0) continue;
+    health.nvlinks = std::max(health.nvlinks, 0) + (active == 1 ? 1 : 0);
+  }
 }
 
 }  // namespace plumbline

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/record/node_report.hpp"
 #include "core/base/units.hpp"
 
 namespace plumbline {
@@ -42,6 +43,8 @@ class Nvml {
   std::optional<NvmlMemory> memory() const;
   /// Nothing if neither clocks nor power are available; a single missing value is 0.
   std::optional<NvmlLook> look() const;
+  /// Fills PCIe, NVLink and ECC errors since the driver was loaded; unavailable ones stay.
+  void add_links_and_errors(NodeHealth& health) const;
 
  private:
   template <class Function>

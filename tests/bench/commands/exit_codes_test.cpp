@@ -60,6 +60,8 @@ std::vector<Case> all_cases() {
       {"convert", rank_failed, golden + " tp1 --tp 1", "ulimit -f 20; trap '' XFSZ;"},
       {"doctor", done, ""},
       {"doctor", regressed, "--hosts hosts --config pair.yaml" + kModel},
+      {"doctor", regressed, "--nodes --slow-rank 1 --slow-factor 2 --time-limit 0.05"},
+      {"doctor", bad_input, "--ranks 2"},
       {"doctor", bad_input, "--hosts nowhere --config pair.yaml"},
       {"doctor", rank_failed, kFull},
       {"explain-config", done, "run.yaml"},

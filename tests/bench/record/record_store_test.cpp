@@ -14,6 +14,7 @@
 #include <random>
 #include <thread>
 
+#include "core/base/atomic_file.hpp"
 #include "core/base/error.hpp"
 #include "tests/bench/record/record_support.hpp"
 #include "tests/support/temporary_folder.hpp"

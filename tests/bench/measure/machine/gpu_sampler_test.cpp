@@ -36,6 +36,18 @@ TEST(GpuSampler, KeepsTheExtremesOfWhatItSaw) {
   EXPECT_THAT(state->throttled, ElementsAre("sw_power_cap"));
 }
 
+TEST(Nvml, TellsLinksAndErrors) {
+  const Nvml nvml("0000:1A:00.0", FAKE_NVML);
+  NodeHealth health;
+  nvml.add_links_and_errors(health);
+  EXPECT_EQ(health.pcie_generation, -1);  // this library cannot tell
+  EXPECT_EQ(health.pcie_width, 8);
+  EXPECT_EQ(health.most_pcie_width, 16);
+  EXPECT_EQ(health.corrected_errors, 5);
+  EXPECT_EQ(health.uncorrected_errors, 2);
+  EXPECT_EQ(health.nvlinks, 3);
+}
+
 TEST(GpuSampler, WithoutLibraryOrDeviceThereIsNothing) {
   for (const Nvml* nvml : {new Nvml("0000:1A:00.0", "libthere-is-none.so"), new Nvml("x", FAKE_NVML)}) {
     EXPECT_FALSE(nvml->there());
