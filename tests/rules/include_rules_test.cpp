@@ -60,7 +60,8 @@ constexpr Room kRooms[] = {
     {"analysis/reliability", "analysis/hardware core/base"},
     {"analysis/search",
      "analysis/hardware analysis/hardware/profiles analysis/memory analysis/predict analysis/simulate "
-     "analysis/step analysis/time analysis/time/stage analysis/work analysis/work/routing core/base core/config "
+     "analysis/step analysis/time analysis/time/stage analysis/work analysis/work/routing core/base "
+     "core/config "
      "core/schedule core/trace"},
     {"analysis/silicon", "core/base"},
     {"analysis/size",

@@ -1,8 +1,12 @@
 // Launch scripts that are run in a sandbox (--run-script): their values are bash's.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <string>
 #include <vector>
@@ -136,6 +140,31 @@ TEST_F(ScriptRunTest, WritesIntoALayerOverTheFolder) {
   ASSERT_EQ(run.commands.size(), 1U) << run.complaint;
   EXPECT_EQ(run.commands[0].words, (std::vector<std::string>{"torchrun", "a"}));
   EXPECT_FALSE(std::filesystem::exists(folder_.at("b")) || std::filesystem::exists(folder_.at("out")));
+}
+
+/// In a user namespace whose limit of further ones is 0, as some systems have it.
+TEST_F(ScriptRunTest, SaysThatAMachineMakesNoSandbox) {
+  BesideFile beside;
+  beside.run_script = folder_.write("x.sh", "#!/bin/bash\npython x\n");
+  const pid_t child = fork();
+  if (child == 0) {
+    constexpr int kNoLimit = 3;
+    if (unshare(CLONE_NEWUSER) != 0) _exit(kNoLimit);
+    std::ofstream limit("/proc/sys/user/max_user_namespaces");
+    if (!(limit << "0" << std::flush)) _exit(kNoLimit);
+    try {
+      read_launch_file("#!/bin/bash\npython x\n", "x.sh", {}, beside);
+    } catch (const InputError& error) {
+      const std::string_view told = error.what();
+      _exit(told.starts_with("--run-script: found no sandbox on this machine (namespaces of Linux: ") ? 0
+                                                                                                      : 1);
+    }
+    _exit(2);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  if (WEXITSTATUS(status) == 3) GTEST_SKIP() << "the limit cannot be set";
+  EXPECT_EQ(status, 0);
 }
 
 TEST_F(ScriptRunTest, SaysWhatWasWrittenDownAndHowTheScriptEnded) {
