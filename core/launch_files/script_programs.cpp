@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -29,6 +30,7 @@ struct Command {
   Words program;     // behind it
   const OtherFile& other;
   const BesideFile& beside;
+  std::map<std::string, std::string> environment;  // set on its line
 
   std::string place(const ShellWord& word) const { return fmt::format("{}:{}", name, word.line); }
 };
@@ -100,8 +102,8 @@ std::string other_text(const Command& command, const LaunchArgument& argument, c
 }
 
 /// GPUs that the launcher's words say; empty: none.
-std::string gpus_of(const Command& command) {
-  const Arguments flags = keys_of(command, command.launcher);
+std::string gpus_of(const Command& command, Arguments flags) {
+  for (LaunchArgument& each : keys_of(command, command.launcher)) flags.push_back(std::move(each));
   const auto number = [&](std::initializer_list<const char*> names) -> std::string {
     for (const char* const name : names)
       if (std::string value = value_of(flags, name); !value.empty()) return value;
@@ -119,8 +121,17 @@ std::string gpus_of(const Command& command) {
   return each * hosts > 0 ? fmt::format("{}", each * hosts) : "";
 }
 
-void take_gpus(LaunchFile& file, const Command& command) {
-  const std::string gpus = gpus_of(command);
+/// Variables by which ms-swift starts torchrun, as its options.
+Arguments swift_gpus(const Command& command) {
+  Arguments flags;
+  for (const char* const name : {"NPROC_PER_NODE", "NNODES"})
+    if (const auto found = command.environment.find(name); found != command.environment.end())
+      flags.push_back({name[1] == 'P' ? "nproc_per_node" : "nnodes", {found->second}, command.name});
+  return flags;
+}
+
+void take_gpus(LaunchFile& file, const Command& command, Arguments flags = {}) {
+  const std::string gpus = gpus_of(command, std::move(flags));
   const auto has = [](const LaunchSetting& each) { return each.key == "world_size"; };
   if (gpus.empty() || std::any_of(file.settings.begin(), file.settings.end(), has)) return;
   const ShellWord& first = command.launcher.empty() ? command.program.front() : command.launcher.front();
@@ -195,7 +206,7 @@ LaunchFile read_swift(const Command& command) {
   }
   LaunchFile file = trainer_launch(std::move(keys), command.other, command.beside);
   file.framework = "ms-swift";
-  take_gpus(file, command);
+  take_gpus(file, command, swift_gpus(command));
   return file;
 }
 
@@ -300,7 +311,7 @@ LaunchFile read_swift_megatron(const Command& command) {
   set_named_model(file, model);
   file.settings.insert(file.settings.end(), adapters.begin(), adapters.end());
   file.without_effect.insert(file.without_effect.end(), own.begin(), own.end());
-  take_gpus(file, command);
+  take_gpus(file, command, swift_gpus(command));
   return file;
 }
 
@@ -418,7 +429,7 @@ std::optional<LaunchFile> program_launch(std::string_view text, const std::strin
   LaunchFile (*read)(const Command&) = nullptr;
   for (const ShellCommand& each : script.commands) {
     if (each.words.empty() || each.words.front().text == "echo") continue;
-    Command command{name, {}, {}, other, beside};
+    Command command{name, {}, {}, other, beside, each.environment};
     const auto reader = reader_of(each.words, command);
     if (reader == nullptr) continue;
     if (!each.doubt.empty())

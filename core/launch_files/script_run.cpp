@@ -19,7 +19,8 @@ namespace {
 
 namespace fs = std::filesystem;
 constexpr std::size_t kMostArguments = 99;
-constexpr std::size_t kMostNamed = 8;  // programs of a note
+constexpr const char* kReadVariables[] = {"NPROC_PER_NODE", "NNODES"};  // ms-swift's
+constexpr std::size_t kMostNamed = 8;                                   // programs of a note
 
 bool is_below(const fs::path& path, const fs::path& folder) {
   return std::mismatch(folder.begin(), folder.end(), path.begin(), path.end()).first == folder.end();
@@ -71,6 +72,9 @@ std::string expanded(const std::string& word, const std::map<std::string, std::s
 
 std::string line_of(const SandboxCommand& command) {
   std::string line;
+  for (const char* const name : kReadVariables)
+    if (const auto found = command.environment.find(name); found != command.environment.end())
+      line += fmt::format("{}={} ", name, quoted(found->second));
   for (const std::string& word : command.words) line += quoted(expanded(word, command.environment)) + " ";
   return line + "\n";
 }

@@ -1,6 +1,7 @@
 // Commands that a launch script would run.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@ struct ShellCommand {
   int line = 1;
   std::string doubt{};     // the reason why it may not run, or not with these words; empty: it does
   std::string presumed{};  // a note on what it takes for granted
+  std::map<std::string, std::string> environment{};  // known values that are set before it on its line
 };
 
 /// A value in the place of a variable that the script leaves to its environment: ${NNODES:-1}.

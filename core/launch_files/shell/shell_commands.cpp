@@ -91,7 +91,7 @@ ShellRunner::Words ShellRunner::words_of_text(const ShellWord& word, std::string
 }
 
 void ShellRunner::record(Words words, int line, const ShellState& state) {
-  ShellCommand command{{}, line, doubt_of(state)};
+  ShellCommand command{{}, line, doubt_of(state), {}, environment_};
   std::size_t texts = 0;
   bool program = in_text_;  // its arguments are no texts of a shell
   for (ShellWord& word : words) {
@@ -153,11 +153,19 @@ Truth ShellRunner::command(const ShellNode& node, ShellState& state) {
     for (std::size_t i = 0; i < first; ++i) expansion.assign(node.words[i]);
     return std::ranges::any_of(node.words, substitutes) ? Truth::unknown : Truth::yes;
   }
+  std::map<std::string, std::string> own;
   // Assignments before a program are in its environment only; those before `eval` are seen by what it runs.
   if (first > 0) {
     ShellState environment = state;
     count(state);
-    for (std::size_t i = 0; i < first; ++i) ShellExpansion(environment, context_).assign(node.words[i]);
+    for (std::size_t i = 0; i < first; ++i) {
+      ShellExpansion(environment, context_).assign(node.words[i]);
+      const std::string name = node.words[i].text.substr(0, name_length(node.words[i].text));
+      const ShellVariable* const variable = environment.find(name);
+      const bool known = variable != nullptr && variable->taint.empty() && variable->items.size() == 1 &&
+                         UnknownParts::known(variable->items.front().text);
+      if (known) own[name] = variable->items.front().text;
+    }
   }
   const auto absent = [&](const ShellWord& word) { return is_absent(word, context_.unknown); };
   Words run(std::ranges::find_if_not(words, absent), words.end());
@@ -169,6 +177,7 @@ Truth ShellRunner::command(const ShellNode& node, ShellState& state) {
           node.words[i].text.substr(0, name_length(node.words[i].text)),
           taint(node.line, fmt::format("its assignment before `{}` is not evaluated", printable(name))));
   }
+  environment_ = std::move(own);
   if (run.size() < words.size()) record(words, node.line, state);
   if (run.empty()) return Truth::unknown;
   const std::vector<ShellToken> tokens(

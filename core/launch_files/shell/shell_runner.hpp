@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -71,7 +72,8 @@ class ShellRunner {
   ShellContext context_;
   const OtherFile& other_;
   ShellScript script_;
-  std::string doubt_;  // the reason why the code at hand may not run
+  std::map<std::string, std::string> environment_;  // of the command at hand
+  std::string doubt_;                               // the reason why the code at hand may not run
   std::vector<std::vector<ShellState>> left_loops_;
   std::vector<std::vector<ShellState>> returned_;
   std::string at_exit_;

@@ -160,6 +160,7 @@ TEST(LaunchKinds, AreReadByTheReaderOfTheirKeys) {
        "NPROC_PER_NODE=8 swift sft --model Qwen/Qwen3-8B --train_type lora --lora_rank 4 --deepspeed zero2",
        "ms-swift",
        {{"frozen", "lora"},
+        {"world_size", "8"},
         {"lora_rank", "4"},
         {"lora_alpha", "32"},
         {"zero_stage", "2"},

@@ -125,6 +125,8 @@ TEST_F(ScriptRunTest, ReadsTheCommandsThatWouldHaveRun) {
            kTail,
        "tensor_model_parallel_size", "2"},
       {"python -c 'import torch'; git rev-parse HEAD; torchrun " + gpt, "tensor_model_parallel_size", "2"},
+      {"export NNODES=2 NPROC_PER_NODE=$(echo 4); megatron sft --model Qwen/Qwen3-8B --max_length 512",
+       "world_size", "8"},
       {"torchrun pretrain_gpt.py --tensor-model-parallel-size $2" + kTail, "tensor_model_parallel_size", "4"},
   };
   for (const LaunchCase& each : cases)
