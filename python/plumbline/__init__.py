@@ -7,7 +7,7 @@ names or short names (tp, pp, gbs, gpus). Errors are one line: KEY: found X, exp
 
 from ._ask import DoesNotFit, InputError, PlumblineError, ask
 from ._prediction import Legality, Prediction, compare, legality, predict
-from ._program import matrix, program, run
+from ._program import bench, matrix, program, run
 from ._records import load_records, load_trace
 from ._schedules import Schedule, Simulation, schedule, simulate
 from ._tables import search, size, validate
@@ -21,6 +21,7 @@ __all__ = [
     "Schedule",
     "Simulation",
     "ask",
+    "bench",
     "compare",
     "legality",
     "load_records",

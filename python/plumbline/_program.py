@@ -74,3 +74,15 @@ def matrix(file: Path, out: Path, *options: str) -> pandas.DataFrame:
     """
     _start(["--quiet", "matrix", os.fspath(file), "--out", os.fspath(out), *options])
     return load_records(out)
+
+
+def bench(what: str, *words: str) -> pandas.DataFrame:
+    """Measure collectives or operators with `plumbline bench`; a row per size or shape, columns by its JSON.
+
+    what: "collective" or "operator". words: kinds and options of the command, for example "all-reduce",
+    "--ranks", "4". Nested keys are joined by a dot (batched.seconds). Raises InputError, or PlumblineError
+    with the program's line, also for wrong elements.
+    """
+    import pandas
+
+    return pandas.json_normalize(json.loads(_start(["--quiet", "bench", what, *words, "--json"]).stdout))

@@ -195,6 +195,17 @@ class Program(unittest.TestCase):
         with self.assertRaises(plumbline.InputError):
             plumbline.run("gpt2-124m", tp=5)
 
+    def test_bench(self):
+        os.environ["PLUMBLINE_PROGRAM"] = sys.argv[1]
+        quick = ["--time-limit", "0.01"]
+        products = plumbline.bench("operator", "gemm", "--shape", "m=8,n=8,k=8", *quick)
+        self.assertEqual(list(products["shape.k"]), [8])
+        self.assertGreater(products["batched.seconds"][0], 0)
+        messages = plumbline.bench("collective", "all-reduce", "--sizes", "64", *quick)
+        self.assertEqual(list(messages.name), ["AllReduce", "AllReduce"])
+        with self.assertRaises(plumbline.InputError):
+            plumbline.bench("operator", "all-reduce")
+
 
 if __name__ == "__main__":
     assert pandas.__version__
