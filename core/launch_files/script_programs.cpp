@@ -1,11 +1,9 @@
 #include "core/launch_files/script_programs.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <iterator>
-#include <map>
 #include <utility>
 #include <vector>
 
@@ -14,6 +12,7 @@
 #include "core/launch_files/arguments/keyed_files.hpp"
 #include "core/launch_files/megatron/megatron_yaml.hpp"
 #include "core/launch_files/named_overrides.hpp"
+#include "core/launch_files/script_command.hpp"
 #include "core/launch_files/shell/shell_script.hpp"
 #include "core/launch_files/torch/hugging_face_settings.hpp"
 #include "core/launch_files/torch/torchtitan_settings.hpp"
@@ -21,19 +20,9 @@
 namespace plumbline {
 namespace {
 
-using Words = std::vector<ShellWord>;
+using Command = ScriptCommand;
+using Words = ScriptCommand::Words;
 using Arguments = std::vector<LaunchArgument>;
-
-struct Command {
-  std::string name;  // of the script
-  Words launcher;    // up to the program
-  Words program;     // behind it
-  const OtherFile& other;
-  const BesideFile& beside;
-  std::map<std::string, std::string> environment;  // set on its line
-
-  std::string place(const ShellWord& word) const { return fmt::format("{}:{}", name, word.line); }
-};
 
 struct Program {
   std::string_view framework;
@@ -42,56 +31,6 @@ struct Program {
   LaunchFile (*read)(const Command& command);
 };
 
-std::string underscored(std::string name) {
-  std::replace(name.begin(), name.end(), '-', '_');
-  return name;
-}
-
-bool is_option(const ShellWord& word) {
-  return word.text.size() > 2 && word.text.starts_with("--") && word.text[2] != '-';
-}
-
-/// "--key value", "--key=value" and "key=value" as keys without dashes.
-Arguments keys_of(const Command& command, const Words& words) {
-  Arguments found;
-  for (const ShellWord& word : words) {
-    const std::size_t equals = word.text.find('=');
-    const bool pair = equals != std::string::npos && equals > 0 && word.text[0] != '-';
-    if (is_option(word) || pair) {
-      std::string key = underscored(
-          word.text.substr(pair ? 0 : 2, equals == std::string::npos ? equals : equals - (pair ? 0 : 2)));
-      if (pair) key.erase(0, key.find_first_not_of('+'));
-      found.push_back({std::move(key), {}, command.place(word), word.known, word.reason});
-      if (equals != std::string::npos) found.back().values.push_back(word.text.substr(equals + 1));
-    } else if (!found.empty()) {
-      found.back().values.push_back(word.text);
-      if (!word.known) {
-        found.back().known = false;
-        found.back().unknown_reason = word.reason;
-      }
-    }
-  }
-  for (LaunchArgument& each : found)
-    if (each.values.empty()) each.values = {"true"};
-  return found;
-}
-
-const LaunchArgument* found_in(const Arguments& all, std::string_view name) {
-  const auto found =
-      std::find_if(all.rbegin(), all.rend(), [&](const LaunchArgument& each) { return each.name == name; });
-  return found == all.rend() ? nullptr : &*found;
-}
-
-void rename(Arguments& all, std::string_view from, const std::string& to) {
-  for (LaunchArgument& each : all)
-    if (each.name == from) each.name = to;
-}
-
-std::string value_of(const Arguments& all, std::string_view name) {
-  const LaunchArgument* const found = found_in(all, name);
-  return found == nullptr || found->values.empty() || !found->known ? "" : found->values.front();
-}
-
 std::string other_text(const Command& command, const LaunchArgument& argument, const char* expected) {
   const std::string path = argument.values.empty() ? "" : argument.values.front();
   auto text = command.other && argument.known ? command.other(path) : std::nullopt;
@@ -99,44 +38,6 @@ std::string other_text(const Command& command, const LaunchArgument& argument, c
     throw InputError(fmt::format("{}: {}: found {}, which is not here, expected {}; put it beside the script",
                                  argument.place, argument.name, printable(path), expected));
   return *text;
-}
-
-/// GPUs that the launcher's words say; empty: none.
-std::string gpus_of(const Command& command, Arguments flags) {
-  for (LaunchArgument& each : keys_of(command, command.launcher)) flags.push_back(std::move(each));
-  const auto number = [&](std::initializer_list<const char*> names) -> std::string {
-    for (const char* const name : names)
-      if (std::string value = value_of(flags, name); !value.empty()) return value;
-    return "";
-  };
-  const auto whole = [](const std::string& text) {
-    return !text.empty() && text.size() < 7 && text.find_first_not_of("0123456789") == std::string::npos
-               ? std::stol(text)
-               : 0;
-  };
-  if (std::string all = number({"num_processes"}); whole(all) > 0) return all;
-  const std::string nodes = number({"nnodes", "num_nodes"});
-  const long each = whole(number({"nproc_per_node", "num_gpus"}));
-  const long hosts = nodes.empty() ? 1 : whole(nodes);
-  return each * hosts > 0 ? fmt::format("{}", each * hosts) : "";
-}
-
-/// Variables by which ms-swift starts torchrun, as its options.
-Arguments swift_gpus(const Command& command) {
-  Arguments flags;
-  for (const char* const name : {"NPROC_PER_NODE", "NNODES"})
-    if (const auto found = command.environment.find(name); found != command.environment.end())
-      flags.push_back({name[1] == 'P' ? "nproc_per_node" : "nnodes", {found->second}, command.name});
-  return flags;
-}
-
-void take_gpus(LaunchFile& file, const Command& command, Arguments flags = {}) {
-  const std::string gpus = gpus_of(command, std::move(flags));
-  const auto has = [](const LaunchSetting& each) { return each.key == "world_size"; };
-  if (gpus.empty() || std::any_of(file.settings.begin(), file.settings.end(), has)) return;
-  const ShellWord& first = command.launcher.empty() ? command.program.front() : command.launcher.front();
-  file.settings.push_back({"world_size", gpus, command.place(first) + ": GPUs that the launcher starts"});
-  std::erase(file.notes, kNoGpusNote);
 }
 
 /// TrainingArguments, with Accelerate's configuration where its launcher names one.
@@ -165,153 +66,10 @@ LaunchFile read_trainer(const Command& command) {
   std::erase_if(keys, [](const LaunchArgument& each) {
     return each.name == "use_deepspeed" || each.name == "use_fsdp";
   });
-  rename(keys, "zero_stage", "deepspeed_config.zero_stage");
-  rename(keys, "deepspeed_config_file", "deepspeed_config.deepspeed_config_file");
+  rename_key(keys, "zero_stage", "deepspeed_config.zero_stage");
+  rename_key(keys, "deepspeed_config_file", "deepspeed_config.deepspeed_config_file");
   LaunchFile file = trainer_launch(std::move(keys), command.other, command.beside);
   take_gpus(file, command);
-  return file;
-}
-
-/// ms-swift: its own names for the model and adapters, defaults of its own (swift/llm/argument).
-LaunchFile read_swift(const Command& command) {
-  Arguments keys = keys_of(command, command.program);
-  const std::string place = command.program.empty() ? command.name : command.place(command.program.front());
-  rename(keys, "model", "model_name_or_path");
-  rename(keys, "attn_impl", "attn_implementation");
-  rename(keys, "train_type", "finetuning_type");
-  rename(keys, "tuner_type", "finetuning_type");
-  rename(keys, "target_modules", "lora_target");
-  for (LaunchArgument& each : keys)
-    if (each.name == "lora_target" && each.values == std::vector<std::string>{"all-linear"})
-      each.values = {"all"};
-  if (found_in(keys, "finetuning_type") == nullptr) keys.push_back({"finetuning_type", {"lora"}, place});
-  if (value_of(keys, "finetuning_type") == "lora" && found_in(keys, "lora_alpha") == nullptr)
-    keys.push_back({"lora_alpha", {"32"}, place});
-  const std::string type = value_of(keys, "torch_dtype");
-  std::erase_if(keys, [](const LaunchArgument& each) { return each.name == "torch_dtype"; });
-  if (found_in(keys, "bf16") == nullptr && found_in(keys, "fp16") == nullptr && type != "float32")
-    keys.push_back({type == "float16" ? "fp16" : "bf16", {"true"}, place});
-  if (found_in(keys, "gradient_checkpointing") == nullptr)
-    keys.push_back({"gradient_checkpointing", {"true"}, place});
-  if (found_in(keys, "per_device_train_batch_size") == nullptr)
-    keys.push_back({"per_device_train_batch_size", {"1"}, place});
-  const std::string zero = value_of(keys, "deepspeed");
-  const bool offloads = zero.ends_with("_offload");
-  if (zero.starts_with("zero") && zero.size() == (offloads ? 13 : 5)) {  // ms-swift's own configurations
-    rename(keys, "deepspeed", "deepspeed.zero_optimization.stage");
-    for (LaunchArgument& each : keys)
-      if (each.name == "deepspeed.zero_optimization.stage") each.values = {zero.substr(4, 1)};
-    keys.push_back({"deepspeed.bf16.enabled", {"auto"}, place});
-    if (offloads) keys.push_back({"deepspeed.zero_optimization.offload_optimizer.device", {"cpu"}, place});
-  }
-  LaunchFile file = trainer_launch(std::move(keys), command.other, command.beside);
-  file.framework = "ms-swift";
-  take_gpus(file, command, swift_gpus(command));
-  return file;
-}
-
-/// Adapters of ms-swift under Megatron-Core, with its defaults; their keys are taken out.
-std::vector<LaunchSetting> swift_adapters(Arguments& keys, const std::string& tuner,
-                                          const std::string& place) {
-  if (tuner == "full") return {};
-  const LaunchArgument* const targets = found_in(keys, "target_modules");
-  const bool all = targets == nullptr || targets->values == std::vector<std::string>{"all-linear"};
-  if (tuner != "lora" || !all)
-    throw InputError(fmt::format(
-        "{}: {}: found {}, expected full, or lora on all-linear; give --megatron-args with --frozen lora",
-        place, all ? "train_type" : "target_modules",
-        printable(all ? tuner : fmt::format("{}", fmt::join(targets->values, " ")))));
-  const auto given = [&](const char* name, const char* otherwise) {
-    const std::string value = value_of(keys, name);
-    return value.empty() ? otherwise : value;
-  };
-  std::vector<LaunchSetting> settings{{"frozen", "lora", place + ": train_type"},
-                                      {"lora_targets", "all", place + ": target_modules"},
-                                      {"lora_rank", given("lora_rank", "8"), place + ": lora_rank"},
-                                      {"lora_alpha", given("lora_alpha", "32"), place + ": lora_alpha"}};
-  std::erase_if(keys, [](const LaunchArgument& each) {
-    return each.name == "lora_rank" || each.name == "lora_alpha" || each.name == "target_modules" ||
-           each.name == "lora_dropout";
-  });
-  return settings;
-}
-
-/// Megatron-Core under ms-swift: Megatron-LM's names, a model of Hugging Face, defaults of its own.
-LaunchFile read_swift_megatron(const Command& command) {
-  Arguments keys = keys_of(command, command.program);
-  LaunchArgument model;
-  std::string tuner = "full";
-  for (const LaunchArgument& each : keys) {
-    if (each.name == "model" || each.name == "load") model = each;
-    if (each.name == "train_type" || each.name == "tuner_type") tuner = each.values.front();
-  }
-  const std::string place = command.program.empty() ? command.name : command.place(command.program.front());
-  const std::vector<LaunchSetting> adapters = swift_adapters(keys, tuner, place);
-  rename(keys, "max_length", "seq_length");
-  constexpr std::string_view kOwn[] = {"model",
-                                       "train_type",
-                                       "tuner_type",
-                                       "dataset",
-                                       "val_dataset",
-                                       "packing",
-                                       "load_safetensors",
-                                       "save_safetensors",
-                                       "max_epochs",
-                                       "dataset_num_proc",
-                                       "dataloader_num_workers",
-                                       "model_type",
-                                       "template",
-                                       "system",
-                                       "save_steps",
-                                       "agent_template",
-                                       "add_non_thinking_prefix",
-                                       "new_special_tokens",
-                                       "eval_steps",
-                                       "save_total_limit",
-                                       "logging_dir",
-                                       "cached_dataset",
-                                       "cached_val_dataset",
-                                       "split_dataset_ratio",
-                                       "streaming",
-                                       "num_train_epochs",
-                                       "output_dir",
-                                       "save_strategy",
-                                       "padding_free",
-                                       "merge_lora",
-                                       "attn_impl",
-                                       "columns",
-                                       "model_author",
-                                       "model_name",
-                                       "load_from_cache_file",
-                                       "use_hf",
-                                       "add_version",
-                                       "report_to",
-                                       "logging_steps",
-                                       "torch_dtype",
-                                       "warmup_fraction"};
-  std::vector<LaunchRemark> own;
-  std::erase_if(keys, [&](const LaunchArgument& each) {
-    if (std::find(std::begin(kOwn), std::end(kOwn), each.name) == std::end(kOwn)) return false;
-    own.push_back({each.name, each.place, "ms-swift's, of input, names and files"});
-    return true;
-  });
-  constexpr std::pair<const char*, const char*> kDefaults[] = {{"bf16", "true"},
-                                                               {"use_distributed_optimizer", "true"},
-                                                               {"micro_batch_size", "1"},
-                                                               {"global_batch_size", "16"},
-                                                               {"overlap_grad_reduce", "false"},
-                                                               {"overlap_param_gather", "false"},
-                                                               {"cross_entropy_loss_fusion", "true"},
-                                                               {"recompute_granularity", "selective"}};
-  for (const auto& [key, value] : kDefaults)
-    if (found_in(keys, key) == nullptr)
-      keys.push_back({key, {value}, fmt::format("default of ms-swift in {}", place)});
-  LaunchFile file = megatron_keys_launch(std::move(keys), false, command.beside);
-  file.framework = "ms-swift (Megatron-Core)";
-  set_named_model(file, model);
-  file.settings.insert(file.settings.end(), adapters.begin(), adapters.end());
-  file.without_effect.insert(file.without_effect.end(), own.begin(), own.end());
-  take_gpus(file, command, swift_gpus(command));
   return file;
 }
 

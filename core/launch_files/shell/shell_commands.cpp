@@ -161,10 +161,7 @@ Truth ShellRunner::command(const ShellNode& node, ShellState& state) {
     for (std::size_t i = 0; i < first; ++i) {
       ShellExpansion(environment, context_).assign(node.words[i]);
       const std::string name = node.words[i].text.substr(0, name_length(node.words[i].text));
-      const ShellVariable* const variable = environment.find(name);
-      const bool known = variable != nullptr && variable->taint.empty() && variable->items.size() == 1 &&
-                         UnknownParts::known(variable->items.front().text);
-      if (known) own[name] = variable->items.front().text;
+      if (const std::string* const value = environment.known_value(name)) own[name] = *value;
     }
   }
   const auto absent = [&](const ShellWord& word) { return is_absent(word, context_.unknown); };

@@ -29,6 +29,13 @@ const ShellVariable* ShellState::find(std::string_view name) const {
   return all_tainted.empty() || all == variables.end() ? nullptr : &all->second;
 }
 
+const std::string* ShellState::known_value(std::string_view name) const {
+  const ShellVariable* const variable = find(name);
+  const bool known = variable != nullptr && variable->taint.empty() && variable->items.size() == 1 &&
+                     UnknownParts::known(variable->items.front().text);
+  return known ? &variable->items.front().text : nullptr;
+}
+
 void ShellState::taint(const std::string& name, const std::string& reason) {
   ShellVariable& variable = variables[name];
   if (variable.order == 0) variable.order = static_cast<int>(variables.size());

@@ -56,6 +56,8 @@ struct ShellState {
 
   /// nullptr: not set.
   const ShellVariable* find(std::string_view name) const;
+  /// Value of a variable that is one known text; nullptr: it is not.
+  const std::string* known_value(std::string_view name) const;
   void taint(const std::string& name, const std::string& reason);
   void taint_all(const std::string& reason);
   void unset(const std::string& name);
