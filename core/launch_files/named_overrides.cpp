@@ -70,6 +70,9 @@ bool is_of_primus(const LaunchArgument& key, LaunchFile& file) {
                                            "use_classic_attention",
                                            "use_turbo_fused_act_with_probs",
                                            "turbo_grouped_gemm_without_padding",
+                                           "turbo_deepep_num_cu",
+                                           "turbo_deepep_use_comm_stream",
+                                           "turbo_sync_free_moe_stage",
                                            "no_fp8_weight_transpose_cache"};
   constexpr std::string_view kTurbo = "primus_turbo.";
   std::string_view name = key.name;
@@ -90,6 +93,20 @@ bool is_of_primus(const LaunchArgument& key, LaunchFile& file) {
   file.approximated.push_back(
       {key.name, key.place, "kernels of Primus-Turbo are predicted as the software's"});
   return true;
+}
+
+/// Primus-Turbo's DeepEP in place of the dispatcher that the file names.
+void take_turbo_dispatcher(std::vector<LaunchArgument>& keys) {
+  const auto turbo = std::find_if(keys.begin(), keys.end(),
+                                  [](const LaunchArgument& each) { return each.name == "use_turbo_deepep"; });
+  if (turbo == keys.end() || text_of(*turbo) != "true") return;
+  const std::string place = turbo->place;
+  std::erase_if(keys, [](const LaunchArgument& each) {
+    return each.name == "use_turbo_deepep" || each.name == "moe_token_dispatcher_type" ||
+           each.name == "moe_enable_deepep";
+  });
+  keys.push_back({"moe_token_dispatcher_type", {"flex"}, place});
+  keys.push_back({"moe_enable_deepep", {"true"}, place});
 }
 
 /// Defaults of Primus's trainer (primus/configs/modules/megatron/pre_trainer.yaml and trainer_base.yaml).
@@ -165,6 +182,7 @@ std::optional<LaunchFile> primus_launch(std::string_view text, const std::string
     add_flavor(keys, model);
     file = torchtitan_launch(std::move(keys), beside);
   } else {
+    take_turbo_dispatcher(keys);
     add_primus_defaults(keys, name);
     file = megatron_keys_launch(std::move(keys), false, beside);
     set_named_model(file, model);

@@ -232,6 +232,12 @@ TEST(LaunchKinds, AreReadByTheReaderOfTheirKeys) {
         {"zero_stage", "1"},
         {"overlap_param_gather", "false"}}},
       {"a.yaml",
+       primus + "megatron\n    model: qwen3_30B_A3B.yaml\n    overrides:\n      use_turbo_deepep: true\n"
+                "      moe_token_dispatcher_type: alltoall\n      turbo_deepep_num_cu: 80\n"
+                "      turbo_sync_free_moe_stage: 1\n",
+       "Primus (megatron)",
+       {{"model", "qwen3-30b-a3b"}, {"moe_token_dispatcher_type", "flex"}}},
+      {"a.yaml",
        primus + "torchtitan\n    model: qwen3_8b.yaml\n    overrides:\n      training:\n"
                 "        local_batch_size: 2\n        mock_data: true\n      primus_turbo:\n"
                 "        enable_primus_turbo: true\n        use_turbo_mx_linear: false\n",
