@@ -63,6 +63,10 @@ nlohmann::ordered_json to_json(const CollectiveRow& row) {
   if (row.predicted_s) {
     json["predicted"] = *row.predicted_s * kRowMicro;
     json["difference"] = row.difference();
+    if (row.predicted_drift) {
+      json["predictedLow"] = row.predicted_low_s() * kRowMicro;
+      json["predictedHigh"] = row.predicted_high_s() * kRowMicro;
+    }
   }
   return json;
 }

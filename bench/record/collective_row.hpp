@@ -63,6 +63,9 @@ struct CollectiveRow {
   double bus_factor = 1;  // bus bandwidth ÷ algorithm bandwidth
   std::int64_t wrong = 0;
   std::optional<double> predicted_s{};
+  /// Drift of this machine's messages between the rounds of its calibration, as a share: the predicted time's
+  /// interval is from predicted_s / (1 + share) to predicted_s · (1 + share). Nothing for other profiles.
+  std::optional<double> predicted_drift{};
   double limit_s = 0;  // predicted without latency, for the plot; 0: unknown
 
   /// 10^9 bytes per second.
@@ -70,6 +73,8 @@ struct CollectiveRow {
   double bus_gb() const { return algorithm_gb() * bus_factor; }
   /// Measured against predicted time: 0.1 is ten per cent longer. Needs a prediction.
   double difference() const { return seconds / predicted_s.value() - 1; }
+  double predicted_low_s() const { return predicted_s.value() / (1 + predicted_drift.value()); }
+  double predicted_high_s() const { return predicted_s.value() * (1 + predicted_drift.value()); }
 };
 
 /// rccl-tests' keys (name, nodes, ranks, ranksPerNode, gpusPerRank, size, type, redop, inPlace, time in µs,

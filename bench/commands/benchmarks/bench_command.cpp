@@ -34,6 +34,7 @@ class Printer {
 
   void print(CollectiveRow row) {
     row.predicted_s = predicted_seconds(row, group_, layout_, hardware_);
+    if (hardware_.calibration.known()) row.predicted_drift = hardware_.calibration.noise.messages;
     row.limit_s = seconds_at_limit(row, group_, layout_, hardware_);
     put(table_.row(row));
   }

@@ -13,8 +13,10 @@ namespace {
 constexpr double kMicroseconds = 1e6;
 
 std::string prediction_cells(const CollectiveRow& row) {
-  if (!row.predicted_s) return fmt::format("  {:>10}  {:>8}", "-", "-");
-  return fmt::format("  {:>10.2f}  {:>+8.1f}", *row.predicted_s * kMicroseconds, 100 * row.difference());
+  if (!row.predicted_s) return fmt::format("  {:>10}  {:>6}  {:>8}", "-", "-", "-");
+  const std::string drift = row.predicted_drift ? fmt::format("{:.1f}", 100 * *row.predicted_drift) : "-";
+  return fmt::format("  {:>10.2f}  {:>6}  {:>+8.1f}", *row.predicted_s * kMicroseconds, drift,
+                     100 * row.difference());
 }
 
 /// nccl-tests' first five columns.
@@ -49,7 +51,8 @@ std::string osu_line(const CollectiveRow& row) {
 /// rccl-tests' columns (its Reporter), then ours.
 constexpr const char* kCsvHead =
     "collective,ranks,rankspernode,gpusperrank,size,type,redop,inplace,time,algbw,busbw,#wrong,"
-    "count,root,group,groups,calls,time_low,time_high,predicted,difference\n";
+    "count,root,group,groups,calls,time_low,time_high,predicted,difference,predicted_low,"
+    "predicted_high\n";
 
 std::string csv_line(const CollectiveRow& row) {
   const BenchedKind& kind = kind_of(row.call);
@@ -59,7 +62,13 @@ std::string csv_line(const CollectiveRow& row) {
       row.seconds * kMicroseconds, row.algorithm_gb(), row.bus_gb(), row.wrong, row.count, row.root,
       csv_field(row.group), row.groups, row.calls, row.low_s * kMicroseconds, row.high_s * kMicroseconds);
   if (row.predicted_s) {
-    line += fmt::format("{:.6g},{:.4g}", *row.predicted_s * kMicroseconds, row.difference());
+    line += fmt::format("{:.6g},{:.4g},", *row.predicted_s * kMicroseconds, row.difference());
+  } else {
+    line += ",,";
+  }
+  if (row.predicted_s && row.predicted_drift) {
+    line += fmt::format("{:.6g},{:.6g}", row.predicted_low_s() * kMicroseconds,
+                        row.predicted_high_s() * kMicroseconds);
   } else {
     line += ",";
   }
@@ -88,8 +97,8 @@ std::string CollectiveTable::title(const CollectiveRow& row) const {
     const bool latency = row.call == BenchedCall::latency;
     return fmt::format("# plumbline MPI {} Test, OSU's form: {} {} ranks of the {} group{}, backend {}\n{}\n",
                        latency ? "Latency" : "Bandwidth", kind.name, row.ranks, row.group, groups, backend_,
-                       latency ? fmt::format("{:<10}{:>18}  {:>10}  {:>8}", "# Size", "Latency (us)",
-                                             "predicted", "diff (%)")
+                       latency ? fmt::format("{:<10}{:>18}  {:>10}  {:>6}  {:>8}", "# Size", "Latency (us)",
+                                             "predicted", "+- (%)", "diff (%)")
                                : fmt::format("{:<10}{:>18}", "# Size", "Bandwidth (MB/s)"));
   }
   std::string text = fmt::format("# {}, {}, {} ranks of the {} group{}, backend {}", kind.name, row.type,
@@ -97,12 +106,12 @@ std::string CollectiveTable::title(const CollectiveRow& row) const {
   if (format_ == BenchFormat::nccl) return text + "\n" + kNcclHead;
   return text + fmt::format(
                     ", {}\n#{:>11}  {:>12}  {:>8}  {:>6}  {:>6}  {:>10}  {:>8}  {:>8}  {:>6}  {:>10}"
-                    "  {:>8}  {:>8}\n"
-                    "#{:>11}  {:>12}  {:>8}  {:>6}  {:>6}  {:>10}  {:>8}  {:>8}  {:>6}  {:>10}  {:>8}"
-                    "  {:>8}\n",
+                    "  {:>6}  {:>8}  {:>8}\n"
+                    "#{:>11}  {:>12}  {:>8}  {:>6}  {:>6}  {:>10}  {:>8}  {:>8}  {:>6}  {:>10}  {:>6}"
+                    "  {:>8}  {:>8}\n",
                     row.in_place ? "in-place" : "out-of-place", "size", "count", "type", "redop", "root",
-                    "time", "algbw", "busbw", "#wrong", "predicted", "diff", "+-", "(B)", "(elements)", "",
-                    "", "", "(us)", "(GB/s)", "(GB/s)", "", "(us)", "(%)", "(%)");
+                    "time", "algbw", "busbw", "#wrong", "predicted", "+-", "diff", "+-", "(B)", "(elements)",
+                    "", "", "", "(us)", "(GB/s)", "(GB/s)", "", "(us)", "(%)", "(%)", "(%)");
 }
 
 std::string CollectiveTable::held_lines() {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
@@ -45,10 +46,11 @@ TEST_F(BenchCommand, PrintsColumnsOfNcclTestsAndThePrediction) {
   for (const auto& words : words_by_line(said.out)) {
     if (words.empty() || words.front().starts_with('#')) continue;
     ++rows;
-    ASSERT_EQ(words.size(), 12U);
+    ASSERT_EQ(words.size(), 13U);
     EXPECT_EQ(words[2], "float");
     EXPECT_EQ(words[8], "0");
     EXPECT_NE(words[9], "-");
+    EXPECT_EQ(words[10], "-");  // nothing is calibrated here
     const double rate = std::stod(words[0]) / std::stod(words[5]) * 1e-3;
     EXPECT_NEAR(rate, std::stod(words[6]), 0.001 + 0.02 * rate);  // the time has two digits
   }
@@ -95,6 +97,22 @@ TEST_F(BenchCommand, PrintsOsusFormCsvJsonAndAPlot) {
   EXPECT_EQ(rows[0]["name"], "SendRecv");
   EXPECT_THAT(read("plot.svg"), StartsWith("<svg "));
   EXPECT_THAT(read("plot.svg"), HasSubstr(">predicted</text>"));
+}
+
+TEST_F(BenchCommand, GivesPredictionsOfACalibratedProfileAnInterval) {
+  std::ifstream file(PLUMBLINE_SOURCE_DIR "/results/recorded/xeon-2-cores/profile.json");
+  auto profile = nlohmann::json::parse(file);
+  const double noise = 0.07;
+  profile["calibration"] = {{"unix_s", 1}, {"noise", {{"messages", noise}}}};
+  write("profile.json", profile.dump());
+  const auto rows =
+      json_of("bench collective all-reduce --json --sizes 64K --time-limit 0.02 --hardware profile.json");
+  const double predicted = rows[0]["predicted"];
+  EXPECT_NEAR(rows[0]["predictedHigh"].get<double>() / predicted, 1 + noise, 1e-9);
+  EXPECT_NEAR(predicted / rows[0]["predictedLow"].get<double>(), 1 + noise, 1e-9);
+  EXPECT_FALSE(json_of("bench collective all-reduce --json --sizes 64 --time-limit 0.02 --hardware "
+                       "h100-sxm-80gb")[0]
+                   .contains("predictedLow"));
 }
 
 TEST_F(BenchCommand, BenchesGroupsOfAConfigurationAtOnce) {
