@@ -103,8 +103,8 @@ struct MixtureConfig {
   double capacity_factor = 0;
   bool pad_to_capacity = false;  // and pads to it
   /// Static buffers of a rank's experts hold so many times the mean of its rows; 0: as many as needed. Kept
-  /// tensors lie in pages of a stash of `stash_factor` times the mean instead (Megatron-Core's
-  /// moe_expert_rank_capacity_factor and moe_paged_stash); not plumbline's own.
+  /// tensors lie in pages of a stash of `stash_factor` times the mean instead (NVIDIA/Megatron-LM@d98e8a64
+  /// megatron/core/transformer/moe/paged_stash.py); not plumbline's own.
   double rank_capacity_factor = 0;
   bool paged_stash = false;
   double stash_factor = 1.1;
