@@ -136,7 +136,7 @@ struct FilesConfig {
 /// loss (Megatron-LM's --mtp-loss-scaling-factor; λ of arXiv:2412.19437 eq. 25).
 struct PredictionConfig {
   double loss_scaling_factor = 0.1;
-  bool repeated = false;  // one for every token ahead (Megatron-Core, multi_token_prediction.py); not own
+  bool repeated = false;      // one for every token ahead (Megatron-Core, multi_token_prediction.py); not own
   bool keep_in_bf16 = false;  // their linear layers, where others are in FP8 or FP4; not plumbline's own
 };
 
