@@ -137,7 +137,6 @@ void limit(__rlimit_resource what, rlim_t most) {
 }  // namespace
 
 int confine_process() {
-  limit(RLIMIT_AS, static_cast<rlim_t>(kSandboxBytes));
   limit(RLIMIT_CPU, 10);
   limit(RLIMIT_CORE, 0);
   limit(RLIMIT_FSIZE, rlim_t{16} << 20);
@@ -150,7 +149,9 @@ int confine_process() {
   const __user_cap_data_struct none[2] = {};
   require_call(syscall(SYS_capset, &header, none), "capset");
   require_call(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no new privileges");
-  return filter_calls();
+  const int listener = filter_calls();
+  limit(RLIMIT_AS, static_cast<rlim_t>(kSandboxBytes));  // last: nothing is allocated from here on
+  return listener;
 }
 
 }  // namespace plumbline
