@@ -148,7 +148,9 @@ TEST_F(SeveralHosts, GetTheVariablesOfTheDevice) {
       "\"free_bytes\":84520809984}}'\n"
       "[ \"$1\" = doctor ] && echo \"{{\\\"problem\\\":\\\"\\\",\\\"devices\\\":[$gpu,$gpu],\\\"versions\\\":"
       "{{\\\"nccl\\\":\\\"2.28.9\\\"}}}}\" && exit\n"
-      "env >{}/env.$OMPI_COMM_WORLD_RANK\nexit 3\n",
+      "cd {}; env >env.part.$OMPI_COMM_WORLD_RANK; mv env.part.$OMPI_COMM_WORLD_RANK "
+      "env.$OMPI_COMM_WORLD_RANK\n"
+      "for i in $(seq 200); do [ -e env.0 ] && [ -e env.3 ] && exit 3; sleep 0.05; done; exit 3\n",
       folder_.string());
   fs::permissions(folder_ / "bin/plumbline-cuda", fs::perms::owner_all);
   const std::string run =
