@@ -81,7 +81,7 @@ PLUMBLINE_INLINE void multiply_tile(std::int64_t k, const float* a, std::int64_t
 #pragma GCC unroll 6
   for (int i = 0; i < kRows; ++i) {
 #pragma GCC unroll 2
-    for (int half = 0; half < 2; ++half) {
+    for (std::int64_t half = 0; half < 2; ++half) {
       float* to = sums.to + i * sums.stride + 8 * half;
       store_eight(to, sums.accumulate ? tile[i][half] + load_eight(to) : tile[i][half]);
     }
