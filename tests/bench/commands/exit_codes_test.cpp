@@ -126,7 +126,7 @@ std::vector<Case> all_cases() {
       {"size", bad_input, "llama-3.1-8b --tokens 1B"},
       {"size", does_not_fit, "llama-3.1-405b --tokens 1B --gpus 8 --gbs 8" + kModel},
       {"size", rank_failed, sized + kFull},
-      {"size", timed_out, sized + " --deadline 0.0001"},
+      {"size", timed_out, sized + " --deadline 0.000001"},
       {"stragglers", done, eight + " --jitter 2"},
       {"stragglers", bad_input, "nowhere"},
       {"stragglers", rank_failed, eight + " --jitter 2" + kFull},

@@ -108,7 +108,8 @@ TEST_F(SizeCommand, RefusesWhatItCannotAnswer) {
       {"gpt2-124m --tokens 2T --days 3 --hardware no-such", "no-such", 2},
       {"llama-3.1-405b --tokens 2T --gpus 8 --gbs 8 --hardware h100-sxm-80gb --tp 8 --pp 1 --seq-length 8192",
        "found no layout that fits", 3},
-      {"llama-3.1-8b --tokens 2T --days 3 --hardware h100-sxm-80gb --deadline 0.001s", "raise --deadline", 5},
+      {"llama-3.1-8b --tokens 2T --days 3 --hardware h100-sxm-80gb --deadline 0.000001s", "raise --deadline",
+       5},
   };
   for (const auto& each : cases) {
     SCOPED_TRACE(each.arguments);
