@@ -12,7 +12,7 @@
 
 #include "analysis/predict/prediction_rows.hpp"
 #include "analysis/search/search_space.hpp"
-#include "analysis/step/stage_shapes.hpp"
+#include "analysis/step/software_of.hpp"
 #include "core/base/error.hpp"
 #include "core/base/run_parallel.hpp"
 

@@ -184,7 +184,6 @@ struct StepTraits {
   bool runs_prediction_modules = true;   // MTP modules are layers with units of their own
   bool attends_by_chunk = true;          // context parallelism: chunk by chunk of the sequence
   bool copies_reduced_pieces = true;     // into the gradient, one after the other
-  bool selects_modules = true;           // selective recomputation repeats what the job names
   bool one_send_buffer = true;           // per channel: a message waits for the one before
   bool sends_ahead = true;               // hosts do not wait for messages, whose latency keeps no one busy
   bool ends_by_call = true;              // lines and lanes show every call of the step's end, hidden or not
@@ -200,7 +199,6 @@ inline constexpr StepTraits kFrameworkTraits{.own_lists = false,
                                              .runs_prediction_modules = false,
                                              .attends_by_chunk = false,
                                              .copies_reduced_pieces = false,
-                                             .selects_modules = false,
                                              .one_send_buffer = false,
                                              .sends_ahead = false,
                                              .ends_by_call = false,

@@ -219,7 +219,7 @@ std::optional<LaunchFile> read_given(std::string_view text, const std::string& n
   }
 }
 
-/// The same for the commands that the script starts in a sandbox.
+/// Launch file of the commands that the script starts in a sandbox.
 std::optional<LaunchFile> read_run(std::string_view text, const std::string& name, const OtherFile& other,
                                    const BesideFile& beside) {
   if (!is_script(text, name) && !names_a_launch(text))

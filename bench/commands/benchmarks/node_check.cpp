@@ -49,7 +49,7 @@ RunConfig job_of(const NodeCheck& check) {
   return config;
 }
 
-/// By the model of `plumbline stragglers`, with one GPU as slow as the slowest rank.
+/// Step by the model of `plumbline stragglers`, with one GPU as slow as the slowest rank.
 StepCost cost_of(const RunConfig& config, double factor) {
   const HardwareProfile hardware = load_hardware(config.machine.hardware);
   if (const auto reason = why_unpredictable(config, hardware)) throw InputError(*reason);

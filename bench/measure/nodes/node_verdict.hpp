@@ -19,7 +19,7 @@ struct NodeLimits {
 /// Time over that of the median rank, the faster of two middle ones; 1 for a single rank.
 std::vector<double> factors_of(const std::vector<double>& seconds);
 
-/// The same for hosts, each with the shortest time of its ranks: they share its memory. By rank; `hosts`: a
+/// Factors of hosts, each with the shortest time of its ranks: they share its memory. By rank; `hosts`: a
 /// number for each rank's.
 std::vector<double> host_factors_of(const std::vector<double>& seconds,
                                     const std::vector<std::size_t>& hosts);

@@ -118,8 +118,8 @@ TEST(ParallelStep, EveryWayGivesTheSingleRanksGradients) {
 
   std::map<std::size_t, StepResult> references;
   std::map<std::size_t, std::map<std::string, double>> roundings;
-  // Of a reference, by loss, tensor ranks and overlap of their messages: overlapped products are cut into
-  // rows, and oneDNN with AMX adds up in an order that depends on a product's rows.
+  // Plain steps by reference, loss, tensor ranks and overlap of their messages: overlapped products are cut
+  // into rows, and oneDNN with AMX adds up in an order that depends on a product's rows.
   std::map<std::tuple<std::size_t, bool, int, bool>, StepResult> plain;
   for (const Row& row : rows) {
     const Cell cell = *cell_of(layouts, row);
