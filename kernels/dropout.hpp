@@ -7,14 +7,8 @@
 
 #include <cstdint>
 
+#include "kernels/host_device.hpp"
 #include "kernels/operators.hpp"
-
-// On the host always inlined: into loops that are compiled for several instruction sets (cpu/simd.hpp).
-#ifdef __CUDACC__
-#define PLUMBLINE_HOST_DEVICE __host__ __device__
-#else
-#define PLUMBLINE_HOST_DEVICE __attribute__((always_inline))
-#endif
 
 namespace plumbline {
 

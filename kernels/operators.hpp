@@ -162,6 +162,17 @@ struct Distillation {
   double lm_weight = 0;    // λ
 };
 
+/// The policy's loss in reinforcement learning: -min(ρA, clip(ρ, 1 - clip_low, 1 + clip_high)·A) with ρ = p ÷
+/// p_old and the advantage A (PPO, arXiv:1707.06347 eq. 7), plus kl_coef·KL, minus entropy_coef·entropy. With
+/// r = log p_reference - log p, KL is -r (1), r²/2 (2) or exp(r) - 1 - r (3; GRPO, arXiv:2402.03300 eq. 4).
+struct PolicyLoss {
+  double clip_low = 0.2;
+  double clip_high = 0.2;
+  double kl_coef = 0;
+  int kl = 3;
+  double entropy_coef = 0;
+};
+
 /// In place of a first token: the table has a row for every token, found already.
 constexpr std::int64_t kRowPerToken = -1;
 

@@ -170,6 +170,40 @@ void distillation_gradient(Matrix student, Matrix teacher, std::int64_t valid, s
            {"divergence", divergence}});
 }
 
+void entropy_sums(Matrix logits, std::int64_t valid, Matrix row_max, Matrix entropies) {
+  require(is_logits(logits, valid) && is_row(row_max, logits, DType::fp32) &&
+              is_row(entropies, logits, DType::fp32),
+          "entropy_sums", "logits (T,n) with valid <= n, row_max and entropies (1,T) fp32",
+          {{"logits", logits}, {"row_max", row_max}, {"entropies", entropies}});
+}
+
+void policy_loss(Matrix targets, Matrix sums, Matrix entropies, Matrix tokens, const PolicyLoss& loss,
+                 double /*scale*/, Matrix factors) {
+  const std::int64_t rows = targets.cols;
+  require(has_shape(targets, 1, rows, DType::int32) && has_shape(sums, 2, rows, DType::fp32) &&
+              has_shape(tokens, 4, rows, DType::fp32) && has_shape(factors, 3, rows, DType::fp32) &&
+              (has_shape(entropies, 1, rows, DType::fp32) ||
+               (loss.entropy_coef == 0 && entropies.elements() == 0)) &&
+              loss.kl >= 1 && loss.kl <= 3,
+          "policy_loss",
+          "targets (1,T) int32, sums (2,T), entropies (1,T) or without entropy none, tokens (4,T), factors "
+          "(3,T) fp32, kl 1, 2 or 3",
+          {{"targets", targets},
+           {"sums", sums},
+           {"entropies", entropies},
+           {"tokens", tokens},
+           {"factors", factors}});
+}
+
+void policy_gradient(Matrix logits, std::int64_t valid, std::int64_t /*first_token*/, Matrix targets,
+                     Matrix row_max, Matrix factors) {
+  require(is_logits(logits, valid) && are_ids(targets, logits) && is_row(row_max, logits, DType::fp32) &&
+              has_shape(factors, 3, logits.rows, DType::fp32),
+          "policy_gradient",
+          "logits (T,n) with valid <= n, targets (1,T) int32, row_max (1,T), factors (3,T) fp32",
+          {{"logits", logits}, {"targets", targets}, {"row_max", row_max}, {"factors", factors}});
+}
+
 void softmax(Matrix x, std::int64_t valid, bool /*logarithm*/, Matrix y) {
   require(are_eager(x, y, y, valid), "softmax", kEager, {{"x", x}, {"y", y}});
 }

@@ -111,6 +111,23 @@ Number EmulatedOperators::distillation_gradient(Matrix student, Matrix teacher, 
   return 0;
 }
 
+// The policy's loss in the times of cross-entropy.
+void EmulatedOperators::entropy_sums(Matrix logits, std::int64_t /*valid*/, Matrix /*row_max*/,
+                                     Matrix /*entropies*/) {
+  pass_over("cross_entropy_sums", logits.dtype, {logits}, {});
+}
+
+Number EmulatedOperators::policy_loss(Matrix /*targets*/, Matrix /*sums*/, Matrix /*entropies*/,
+                                      Matrix /*tokens*/, const PolicyLoss& /*loss*/, double /*scale*/,
+                                      Matrix /*factors*/) {
+  return 0;
+}
+
+void EmulatedOperators::policy_gradient(Matrix logits, std::int64_t /*valid*/, std::int64_t /*first_token*/,
+                                        Matrix /*targets*/, Matrix /*row_max*/, Matrix /*factors*/) {
+  pass_over("cross_entropy_gradient", logits.dtype, {logits}, {logits});
+}
+
 void EmulatedOperators::softmax(Matrix x, std::int64_t /*valid*/, bool /*logarithm*/, Matrix y) {
   pass_over("softmax", x.dtype, {x, x}, {y});
 }

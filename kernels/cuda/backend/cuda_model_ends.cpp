@@ -72,6 +72,22 @@ void CudaOperators::distillation_divergence(Matrix student, Matrix teacher, std:
   cuda::distillation_divergence(queue_, student, teacher, valid, loss, row_max, sums, divergence);
 }
 
+void CudaOperators::entropy_sums(Matrix logits, std::int64_t valid, Matrix row_max, Matrix entropies) {
+  cuda::entropy_sums(queue_, logits, valid, row_max, entropies);
+}
+
+Number CudaOperators::policy_loss(Matrix targets, Matrix sums, Matrix entropies, Matrix tokens,
+                                  const PolicyLoss& loss, double scale, Matrix factors) {
+  auto* total = partials_.at_least<double>(1);
+  cuda::policy_loss(queue_, targets, sums, entropies, tokens, loss, scale, factors, total);
+  return numbers_.fetch(total);
+}
+
+void CudaOperators::policy_gradient(Matrix logits, std::int64_t valid, std::int64_t first_token,
+                                    Matrix targets, Matrix row_max, Matrix factors) {
+  cuda::policy_gradient(queue_, logits, valid, first_token, targets, row_max, factors);
+}
+
 Number CudaOperators::distillation_gradient(Matrix student, Matrix teacher, std::int64_t valid,
                                             std::int64_t first_token, Matrix targets,
                                             const Distillation& loss, Matrix row_max, Matrix sums,

@@ -88,6 +88,14 @@ void cross_entropy_sums(const Queue& queue, Matrix logits, std::int64_t valid, s
 void cross_entropy_gradient(const Queue& queue, Matrix logits, std::int64_t valid, std::int64_t first_token,
                             Matrix targets, Matrix row_max, Matrix sums, float scale, double* loss);
 
+// policy_loss.cu
+void entropy_sums(const Queue& queue, Matrix logits, std::int64_t valid, Matrix row_max, Matrix entropies);
+/// *result (device memory) = the loss summed over rows.
+void policy_loss(const Queue& queue, Matrix targets, Matrix sums, Matrix entropies, Matrix tokens,
+                 const PolicyLoss& loss, double scale, Matrix factors, double* result);
+void policy_gradient(const Queue& queue, Matrix logits, std::int64_t valid, std::int64_t first_token,
+                     Matrix targets, Matrix row_max, Matrix factors);
+
 // vocabulary.cu
 void vocab_softmax(const Queue& queue, Matrix logits, std::int64_t valid, Matrix row_max, Matrix row_sum);
 /// losses: T doubles of scratch. *result (device memory) = the loss summed over tokens.

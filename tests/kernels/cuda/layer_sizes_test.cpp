@@ -2,6 +2,8 @@
 // round, against the CPU operator; twice, for the same bits; and the arena over device memory.
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "core/base/error.hpp"
 #include "core/tensor/arena.hpp"
 #include "kernels/cpu/cpu_operators.hpp"
@@ -171,6 +173,32 @@ void check_loss(DType type, std::int64_t columns, std::int64_t valid) {
   compare(loss, type);
 }
 
+void check_policy_loss(DType type, std::int64_t columns, std::int64_t valid) {
+  constexpr std::int64_t kRows = 300;
+  Call policy = call("policy loss", [valid](Operators& op, const Operands& m) {
+    op.cross_entropy_max(m[0], valid, m[2]);
+    op.cross_entropy_sums(m[0], valid, 0, m[1], m[2], m[3]);
+    op.entropy_sums(m[0], valid, m[2], m[4]);
+    const Number loss =
+        op.policy_loss(m[1], m[3], m[4], m[5], {.kl_coef = 0.01, .entropy_coef = 0.02}, 0.125, m[6]);
+    op.policy_gradient(m[0], valid, 0, m[1], m[2], m[6]);
+    return loss;
+  });
+  policy.operands.push_back(random_matrix(kRows, columns, type));
+  policy.operands.push_back(tokens(kRows, valid));
+  policy.operands.push_back(random_matrix(1, kRows, DType::fp32));
+  policy.operands.push_back(random_matrix(2, kRows, DType::fp32));
+  policy.operands.push_back(random_matrix(1, kRows, DType::fp32));
+  Guarded drawn(4, kRows, DType::fp32);  // with log-probabilities near those of equally likely tokens
+  const Dense noise = random_matrix(4, kRows, DType::fp32).read();
+  drawn.write(dense(4, kRows, [&](auto i, auto t) {
+    return i < 2 ? noise(i, t) - std::log(static_cast<double>(valid)) : noise(i, t);
+  }));
+  policy.operands.push_back(std::move(drawn));
+  policy.operands.push_back(random_matrix(3, kRows, DType::fp32));
+  compare(policy, type);
+}
+
 /// Without dropout, or with it: the same draws on both sides.
 void check_attention(DType type, AttentionShape s, double probability) {
   s.dropout = {probability, 1234, 5, 6, 999};
@@ -206,6 +234,7 @@ TEST(LayerSizes, CrossEntropyAgreesWithTheCpu) {
   for (const DType type : {DType::fp32, DType::bf16}) {
     check_loss(type, 16384, 16384);
     check_loss(type, 5003, 5000);
+    check_policy_loss(type, 5003, 5000);
   }
 }
 

@@ -99,6 +99,11 @@ class Races {
     operators_.distillation_divergence(student, teacher, kVocabulary, loss, row_max, sums, divergence);
     operators_.distillation_gradient(student, teacher, kVocabulary, 0, targets, loss, row_max, sums,
                                      divergence, 1);
+    const Matrix factors = make(3, kRows, DType::fp32);
+    operators_.entropy_sums(teacher, kVocabulary, row_max.row_range(1, 1), divergence);
+    operators_.policy_loss(targets, sums.row_range(0, 2), divergence, make(4, kRows, DType::fp32),
+                           {.entropy_coef = 0.1}, 1, factors);
+    operators_.policy_gradient(teacher, kVocabulary, 0, targets, row_max.row_range(1, 1), factors);
     const Matrix p = make(kRows, kVocabulary, DType::fp32);
     const Matrix log_s = make(kRows, kVocabulary, DType::fp32);
     operators_.softmax(make(kRows, kVocabulary, DType::fp32), kVocabulary, false, p);
