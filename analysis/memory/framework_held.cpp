@@ -64,7 +64,7 @@ MemoryBreakdown framework_held_bytes(std::span<const StageShape> stages) {
   held[Category::workspace].value = static_cast<std::int64_t>(sw.memory.workspace_bytes);
   if (const StageShape& last = stages.back(); last.scores()) {
     held[Category::logits].value = static_cast<std::int64_t>(
-        sw.memory.held_logit_bytes * static_cast<double>(last.stream.tokens * last.ends.vocab));
+        sw.memory.held_logit_bytes * static_cast<double>(last.stream.tokens * last.ends.outputs));
   }
   if (any.sharding.double_buffers) held[Category::communication].value = framework_unit_buffers(any);
   // Broadcast hidden states and their gradients, two of them in fp32.

@@ -197,7 +197,7 @@ std::int64_t passing_bytes(const StageShape& s) {
 }
 
 std::int64_t per_logit(const StageShape& s, double bytes) {
-  return static_cast<std::int64_t>(bytes * static_cast<double>(s.stream.tokens * s.ends.vocab));
+  return static_cast<std::int64_t>(bytes * static_cast<double>(s.stream.tokens * s.ends.outputs));
 }
 /// While the loss is computed: the logits in every form that is there at once, the norm's output and input.
 std::int64_t loss_bytes(const StageShape& s) {
@@ -255,7 +255,7 @@ void gradient_of_logits(const StageShape& s, Replay& replay) {
 /// waits for the end of the pipeline (NVIDIA/Megatron-LM@d98e8a64 megatron/core/tensor_parallel/layers.py,
 /// grad_output_buffer and embedding_activation_buffer).
 void keep_for_deferred(const StageShape& s, Replay& replay, std::int64_t micro_batches) {
-  replay.take(Category::logits, micro_batches * 2 * s.stream.tokens * s.ends.vocab);
+  replay.take(Category::logits, micro_batches * 2 * s.stream.tokens * s.ends.outputs);
   replay.take(Category::activations, micro_batches * 2 * s.stream.rows * s.stream.hidden);
 }
 

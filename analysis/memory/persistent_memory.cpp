@@ -114,7 +114,7 @@ std::int64_t cuda_attention_scratch(const StageShape& s) {
 /// position tables.
 std::int64_t held_by_ends(const StageShape& s) {
   std::int64_t elements = 0;
-  if (s.place.last && s.ends.normed_output) elements += 2 * s.ends.vocab;
+  if (s.place.last && s.ends.normed_output) elements += 2 * s.ends.outputs;
   if (s.place.first && s.ends.block_positions && s.ends.positions > 0) elements += 2 * s.stream.tokens;
   return elements;
 }

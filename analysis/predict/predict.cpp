@@ -14,7 +14,7 @@
 #include "analysis/work/framework_list.hpp"
 #include "analysis/work/routing/given_routing.hpp"
 #include "core/base/error.hpp"
-#include "core/config/routing_files.hpp"
+#include "core/config/distillation_config.hpp"
 
 namespace plumbline {
 namespace {

@@ -56,6 +56,7 @@ void vocabulary_scaling(const PublishedRow& row, const Profiles& profiles, const
     StageShape shape = end_of_model(config, software, input);
     const double whole = seconds(shape, {forward, backward}, hardware);
     shape.ends.vocab /= ranks;
+    shape.ends.outputs = shape.ends.vocab;
     shape.vocabulary = {.split = true, .two_barriers = !one_barrier, .carries = true, .shards = ranks};
     const double share = input ? seconds(shape, {input_forward, input_backward}, hardware)
                                : seconds(shape, {vocab_forward, vocab_backward}, hardware);

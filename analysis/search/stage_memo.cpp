@@ -51,7 +51,7 @@ StageShape seen_by(ActionType type, StageShape shape) {
   } else if (shape.ends.prediction_modules == 0 && shape.sharding.zero == 0) {
     shape.vocabulary = {};
     shape.vocabulary.split = true;
-    shape.ends.vocab = 0;
+    shape.ends.vocab = shape.ends.outputs = 0;
   }
   return shape;
 }

@@ -68,8 +68,8 @@ StageParameters parameters_of(const StageShape& s) {
   if (s.place.first && s.ends.embedding_norm)
     parameters.embedding_norm = s.block.norm_vectors * s.stream.hidden;
   if (s.place.last) parameters.final_norm = s.block.norm_vectors * s.stream.hidden;
-  if (s.holds_output()) parameters.output = s.ends.vocab * s.stream.hidden;
-  if (s.place.last && s.ends.output_bias) parameters.output += s.ends.vocab;
+  if (s.holds_output()) parameters.output = s.ends.outputs * s.stream.hidden;
+  if (s.place.last && s.ends.output_bias) parameters.output += s.ends.outputs;
   parameters.vision = tower_elements(s).all().total();
   return parameters;
 }

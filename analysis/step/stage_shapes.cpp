@@ -154,7 +154,7 @@ void split_vocabulary(const RunConfig& config, const Schedule& schedule, std::ve
   std::vector<bool> carried(static_cast<std::size_t>(schedule.ranks));
   for (StageShape& shape : shapes) {
     const int rank = schedule.rank_of_stage[static_cast<std::size_t>(shape.place.stage)];
-    shape.ends.vocab = config.padded_vocab() / common.shards;
+    shape.ends.vocab = shape.ends.outputs = config.padded_vocab() / common.shards;
     shape.ends.shared_output = false;
     shape.vocabulary = common;
     shape.vocabulary.carries = !carried[static_cast<std::size_t>(rank)];

@@ -24,6 +24,7 @@ struct StagePlace {
 /// Embedding, output layer and loss, where the stage has them, and MTP modules.
 struct EndsShape {
   std::int64_t vocab = 0;        // v: padded vocabulary of this tensor rank, or of its shard
+  std::int64_t outputs = 0;      // columns of its output layer: v, or 1 of a scalar head
   std::int64_t positions = 0;    // rows of the learned position table, 0: there is none
   bool block_positions = false;  // a token has two positions
   bool embedding_norm = false;

@@ -25,8 +25,9 @@ std::int64_t layer_bytes(const StageShape& shape) {
 
 std::int64_t logits_bytes(const StageShape& shape) {
   const bool scores = shape.scores() || shape.vocabulary.carries;
-  return scores ? shape.stream.tokens * (shape.ends.loss_in_fp32 ? 4 : shape.numerics.e()) * shape.ends.vocab
-                : 0;
+  return scores
+             ? shape.stream.tokens * (shape.ends.loss_in_fp32 ? 4 : shape.numerics.e()) * shape.ends.outputs
+             : 0;
 }
 
 /// Bytes touched by a stage's forward and backward: weights, gradients and the activations of a micro-batch.

@@ -157,12 +157,12 @@ class CallList {
   /// The loss goes over the logits or their fp32 copy; `times`: how often it reads or writes an element.
   void loss_pass(const char* name, double times) {
     const DType type = s_.ends.loss_in_fp32 ? DType::fp32 : s_.numerics.type;
-    memory(name, s_.stream.tokens * s_.ends.vocab, times * static_cast<double>(size_of(type)), type);
+    memory(name, s_.stream.tokens * s_.ends.outputs, times * static_cast<double>(size_of(type)), type);
   }
   /// Into their fp32 copy, or back from it, in a new tensor; nothing without one.
   void convert_logits() {
     if (!s_.ends.loss_in_fp32) return;
-    memory("copy", s_.stream.tokens * s_.ends.vocab, 4 + static_cast<double>(s_.numerics.e()));
+    memory("copy", s_.stream.tokens * s_.ends.outputs, 4 + static_cast<double>(s_.numerics.e()));
     allocations(1);
   }
   /// Nothing for a group of one or an empty buffer.

@@ -5,7 +5,7 @@ namespace plumbline {
 namespace {
 
 void fused_loss(const StageShape& s, CallList& list) {
-  const std::int64_t logits = s.stream.tokens * s.ends.vocab;
+  const std::int64_t logits = s.stream.tokens * s.ends.outputs;
   const auto e = static_cast<double>(s.numerics.e());
   const double cached = s.distillation.hidden ? e : static_cast<double>(s.distillation.cached_size);
   list.memory("cross_entropy_max", logits, e);
@@ -21,7 +21,7 @@ void fused_loss(const StageShape& s, CallList& list) {
 
 /// Separate fp32 tensors, each read and written as eager code does.
 void unfused_loss(const StageShape& s, CallList& list) {
-  const std::int64_t logits = s.stream.tokens * s.ends.vocab;
+  const std::int64_t logits = s.stream.tokens * s.ends.outputs;
   const auto e = static_cast<double>(s.numerics.e());
   const auto pass = [&](const char* name, double traffic) {
     list.memory(name, logits, traffic, DType::fp32);
@@ -55,11 +55,11 @@ void distillation_loss(const StageShape& s, CallList& list) {
                       s.stream.tokens * s.distillation.teacher_hidden, s.numerics.type);
       list.allocations(1);
     }
-    list.gemm("teacher output layer", GemmPass::forward, s.ends.vocab, s.distillation.teacher_hidden);
+    list.gemm("teacher output layer", GemmPass::forward, s.ends.outputs, s.distillation.teacher_hidden);
     if (s.distillation.teacher_normed) {
       const double both = 2 * static_cast<double>(s.numerics.e());
-      list.memory("row_products", s.ends.vocab * s.distillation.teacher_hidden, both);
-      list.memory("scale_columns", s.stream.tokens * s.ends.vocab, both);
+      list.memory("row_products", s.ends.outputs * s.distillation.teacher_hidden, both);
+      list.memory("scale_columns", s.stream.tokens * s.ends.outputs, both);
     }
     list.allocations(1);
   }

@@ -258,7 +258,7 @@ std::vector<OperatorCall> optimizer_calls(const HeldStages& rank, const RunConfi
     list.memory("row_products", elements, bytes + gradient);
     if (s.sharding.zero >= 1) {
       list.collective(CallKind::all_reduce, "row sums all-reduce", s.piece_group(), s.pieces(),
-                      2 * s.ends.vocab, DType::fp32);
+                      2 * s.ends.outputs, DType::fp32);
     }
     list.memory("remove_row_parts", elements, bytes + 2 * gradient);
   }

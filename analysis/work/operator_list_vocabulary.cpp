@@ -8,7 +8,7 @@ namespace {
 
 void scores(const StageShape& s, CallList& list) {
   const auto e = static_cast<double>(s.numerics.e());
-  list.gemm("output layer", GemmPass::forward, s.ends.vocab, s.stream.hidden);
+  list.gemm("output layer", GemmPass::forward, s.ends.outputs, s.stream.hidden);
   list.convert_logits();
   list.loss_pass("cross_entropy_max", 1);
   list.loss_pass("cross_entropy_sums", 1);
@@ -16,7 +16,7 @@ void scores(const StageShape& s, CallList& list) {
   list.allocations(2 + (s.vocabulary.last_rank ? 0 : 1));
   if (s.vocabulary.two_barriers) return;
   list.convert_logits();  // the softmax
-  list.gemm("output layer", GemmPass::input_gradient, s.ends.vocab, s.stream.hidden);
+  list.gemm("output layer", GemmPass::input_gradient, s.ends.outputs, s.stream.hidden);
   list.allocations(1);
   if (s.sharding.zero >= 3) {
     list.memory("embedding_forward", s.stream.tokens * s.stream.hidden, 2 * e);  // target rows
@@ -29,10 +29,10 @@ void gradient(const StageShape& s, CallList& list) {
   list.loss_pass("cross_entropy_gradient", 2);
   list.convert_logits();
   if (s.vocabulary.two_barriers) {
-    list.gemm("output layer", GemmPass::input_gradient, s.ends.vocab, s.stream.hidden);
+    list.gemm("output layer", GemmPass::input_gradient, s.ends.outputs, s.stream.hidden);
     list.allocations(s.vocabulary.last_rank ? 1 : 0);
   }
-  list.gemm("output layer", GemmPass::weight_gradient, s.ends.vocab, s.stream.hidden);
+  list.gemm("output layer", GemmPass::weight_gradient, s.ends.outputs, s.stream.hidden);
 }
 
 }  // namespace

@@ -42,6 +42,10 @@ std::int64_t padded_vocabulary_unit(const StageShape& s) {
   return padded_unit(s, s.ends.vocab * s.stream.hidden);
 }
 
+std::int64_t padded_output_unit(const StageShape& s) {
+  return padded_unit(s, s.ends.outputs * s.stream.hidden);
+}
+
 std::int64_t layer_matrices(const StageShape& s) {
   return qkv_matrices(s) + s.stream.hidden * s.attention.attended() + mamba_matrices(s) +
          feed_forward_matrices(s);
@@ -152,7 +156,7 @@ void for_each_kind_of_unit(const StageShape& s, const Visit& visit) {
   }
   if (s.own_modules() > 0)
     visit(UnitKind::layer, s.own_modules(), layer_matrices(s) - apart(s) + s.join_elements(), 0);
-  if (s.holds_output()) visit(UnitKind::output, 1, s.ends.vocab * s.stream.hidden, 0);
+  if (s.holds_output()) visit(UnitKind::output, 1, s.ends.outputs * s.stream.hidden, 0);
   if (s.ends.embedding_copy) visit(UnitKind::embedding, 1, s.ends.vocab * s.stream.hidden, 0);
   if (apart(s) > 0) visit(UnitKind::experts, s.layers - s.dense_layers() + s.own_modules(), apart(s), 0);
 }
@@ -188,7 +192,7 @@ StageVectors vectors_of(const StageShape& s) {
   if (s.place.first && s.ends.embedding_norm) vectors.replicated += s.block.norm_vectors * s.stream.hidden;
   vectors.replicated += s.own_modules() * (s.norm_elements() + 3 * s.block.norm_vectors * s.stream.hidden);
   vectors.split = s.over_layers(split) + s.over_modules(split);
-  if (s.place.last && s.ends.output_bias) vectors.split += s.ends.vocab;
+  if (s.place.last && s.ends.output_bias) vectors.split += s.ends.outputs;
   vectors.replicated += tower_elements(s).all().vectors;
   return vectors;
 }

@@ -47,6 +47,7 @@ std::int64_t padded_expert_unit(const StageShape& shape);
 std::int64_t padded_module_unit(const StageShape& shape);
 /// Elements of the unit that holds the output layer's matrix, or the embedding's: v·h, padded.
 std::int64_t padded_vocabulary_unit(const StageShape& shape);
+std::int64_t padded_output_unit(const StageShape& shape);
 
 /// Elements of a layer's matrices: qkv, projection, fc1, fc2; of layers that differ as feed_forward_matrices.
 std::int64_t layer_matrices(const StageShape& shape);

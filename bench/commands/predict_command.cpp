@@ -28,6 +28,7 @@
 #include "bench/show/views/predict_formulas.hpp"
 #include "bench/show/views/prediction_summary.hpp"
 #include "bench/show/views/prediction_trust.hpp"
+#include "bench/show/views/reinforcement/reinforcement_summary.hpp"
 #include "bench/show/views/routing_report.hpp"
 #include "bench/show/views/sensitivity_report.hpp"
 #include "bench/show/views/side_by_side.hpp"
@@ -89,22 +90,23 @@ OrderedJson lengths_json(const PackedSequences& packed, const PackedWork& work) 
           {"context_ranks_over_mean", work.by_context_rank}};
 }
 
-/// Options of a training step's prediction that generation has no figures for.
-void check_options_of_generation(const PredictOptions& options) {
+/// Options of a training step's prediction that other tasks have no figures for.
+void check_options_of_task(const PredictOptions& options, RunTask task) {
   const std::pair<bool, const char*> given[] = {
       {!options.lengths.empty(), "--sequence-lengths"}, {options.routings > 0, "--routings"},
       {options.files.timeline, "--timeline"},           {!options.files.svg.empty(), "--svg"},
       {!options.files.trace.empty(), "--trace"},        {options.what_limits, "--what-limits"}};
   for (const auto& [is, name] : given) {
     if (is) {
-      throw InputError(fmt::format(
-          "predict: found {} with task generate, expected task train; leave one of them out", name));
+      throw InputError(
+          fmt::format("predict: found {} with task {}, expected task train; leave one of them out", name,
+                      task_name(task)));
     }
   }
 }
 
 int predict_one_generation(const PredictOptions& options, const RunConfig& config) {
-  check_options_of_generation(options);
+  check_options_of_task(options, config.generation.task);
   if (const auto reason = why_generation_invalid(config)) throw InputError(*reason);
   if (const auto missing = why_unpredictable(config)) throw InputError(*missing);
   std::string note;
@@ -118,6 +120,20 @@ int predict_one_generation(const PredictOptions& options, const RunConfig& confi
     fmt::print("{}", generation_text(config, hardware, prediction));
     if (options.explain) fmt::print("{}", cost_table(prediction.lines));
   }
+  return static_cast<int>(prediction.fits ? ExitCode::done : ExitCode::does_not_fit);
+}
+
+int predict_one_reinforcement(const PredictOptions& options, const RunConfig& config) {
+  check_options_of_task(options, config.generation.task);
+  std::string note;
+  const HardwareProfile hardware = hardware_of(config, note);
+  const ReinforcementPrediction prediction = predict_reinforcement(config, hardware, step_for);
+  if (!note.empty()) say(fmt::format("note: {}\n", note));
+  for (const std::string& idle : keys_without_effect(config)) say(fmt::format("note: {}\n", idle));
+  if (options.json)
+    fmt::print("{}\n", output_json(reinforcement_json(config, hardware, prediction), 2));
+  else
+    fmt::print("{}", reinforcement_text(config, hardware, prediction));
   return static_cast<int>(prediction.fits ? ExitCode::done : ExitCode::does_not_fit);
 }
 
@@ -140,6 +156,7 @@ void take_lengths(const PredictOptions& options, RunConfig& config, PackedSequen
 int predict_one(const PredictOptions& options) {
   RunConfig config = options.config.load_with_notes();
   if (config.generation.on()) return predict_one_generation(options, config);
+  if (config.reinforces()) return predict_one_reinforcement(options, config);
   check_places(options.files);
   PackedSequences packed;
   PackedWork packed_into;

@@ -173,10 +173,10 @@ constexpr Feature kSequence{"sequence_parallel", "true", WHEN(c.parallel.sequenc
                             TEXT(yes_or_no(c.parallel.sequence_parallel))};
 constexpr Feature kSequenceOnRanks{"sequence_parallel", "true",
                                    WHEN(c.parallel.effective_sequence_parallel()), TEXT("true")};
-constexpr Feature kWholeTokens{
-    "sequence_parallel", "false with experts cut regardless of tensor ranks",
-    WHEN(kTensor.on(c) && !kSequence.on(c) && (!is_own(c) || (kSpread.on(c) && kFolded.on(c)))),
-    TEXT("false")};
+constexpr Feature kWholeTokens{"sequence_parallel", "false with experts cut regardless of tensor ranks",
+                               WHEN(kTensor.on(c) && !kSequence.on(c) &&
+                                    ((!is_own(c) && !c.generation.on()) || (kSpread.on(c) && kFolded.on(c)))),
+                               TEXT("false")};
 constexpr Feature kCutExperts{
     "", "a mixture of experts", kExperts.on, [](const C& c) {
       const int etp = c.parallel.effective_expert_tensor();
@@ -360,9 +360,14 @@ constexpr Feature kSharedHeads{"tensor_model_parallel_size", "above the key/valu
 constexpr Feature kAnyTeacher{"teacher", "any", kTeacher.on, TEXT(c.distillation.teacher->name)};
 constexpr Feature kGenerate{"task", "generate", WHEN(c.generation.on()), TEXT("generate")};
 constexpr Feature kFineTuning{"task", "sft", WHEN(c.fine_tunes()),
-                              TEXT(c.fine_tunes()      ? "sft"
-                                   : c.generation.on() ? "generate"
-                                                       : "train")};
+                              TEXT(std::string(task_name(c.generation.task)))};
+constexpr Feature kReinforced{"task", "grpo or ppo", WHEN(c.reinforces()), kFineTuning.found};
+/// Sequences that end before seq_length.
+constexpr Feature kConversations{"task", "sft, grpo or ppo", WHEN(c.fine_tunes() || c.reinforces()),
+                                 kFineTuning.found};
+constexpr Feature kGroups{"task", "grpo", WHEN(c.generation.task == RunTask::grpo), TEXT("grpo")};
+constexpr Feature kCritic{"critic", "any", WHEN(c.reinforcement.critic.has_value()),
+                          TEXT(c.reinforcement.critic->name)};
 constexpr Feature kPackedSequence{"packed_sequence", "true", WHEN(c.batch.packed_sequence),
                                   TEXT(yes_or_no(c.batch.packed_sequence))};
 constexpr Feature kDynamic{"dynamic_context_parallel", "true", WHEN(c.batch.dynamic_context_parallel),

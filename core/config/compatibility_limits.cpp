@@ -144,6 +144,9 @@ std::optional<std::string> prefix_limit(const C& c) {
 }
 
 std::optional<std::string> task_limit(const C& c) {
+  if (c.reinforces())
+    return fmt::format("task: found {}, expected train or sft; `plumbline predict` predicts it",
+                       task_name(c.generation.task));
   if (!c.generation.on()) return std::nullopt;
   return "task: found generate, expected train or sft; `plumbline generate` executes it, `plumbline predict` "
          "predicts "
@@ -168,7 +171,7 @@ std::optional<std::string> dynamic_context_limit(const C& c) {
 }
 
 std::optional<std::string> generated_limit(const C& c) {
-  if (!c.generation.on()) return std::nullopt;
+  if (!c.generation.on() && !c.reinforces()) return std::nullopt;
   const std::int64_t prompt = c.generation.prompt_length;
   const std::int64_t fresh = c.generation.max_new_tokens;
   const std::int64_t all = c.batch.seq_length;
@@ -182,6 +185,76 @@ std::optional<std::string> generated_limit(const C& c) {
       "prompt_length: found {} and max_new_tokens {}, expected at most seq_length {} together; raise "
       "seq_length",
       prompt, fresh, all);
+}
+
+std::optional<std::string> group_limit(const C& c) {
+  if (c.generation.task != RunTask::grpo || c.reinforcement.group_size > 1) return std::nullopt;
+  return "num_generations_per_prompt: found 1 with task grpo, whose advantages are relative to a group; "
+         "expected at least 2, or task ppo";
+}
+
+std::optional<std::string> responses_limit(const C& c) {
+  const ReinforcementConfig& of = c.reinforcement;
+  if (!c.reinforces() || of.responses() % c.batch.global_batch_size == 0) return std::nullopt;
+  return fmt::format(
+      "global_batch_size: found {}, expected a divisor of num_prompts_per_step x num_generations_per_prompt "
+      "= "
+      "{} x {}",
+      c.batch.global_batch_size, of.prompts, of.group_size);
+}
+
+std::optional<std::string> response_length_limit(const C& c) {
+  const RolloutConfig& of = c.reinforcement.rollout;
+  const auto most = static_cast<double>(c.generation.max_new_tokens);
+  if (!c.reinforces() || of.length_mean == 0 || (of.length_mean >= 1 && of.length_mean <= most))
+    return std::nullopt;
+  return fmt::format("response_length_mean: found {}, expected 1 to max_new_tokens {}, or 0 for as many",
+                     of.length_mean, c.generation.max_new_tokens);
+}
+
+std::optional<std::string> rollout_ranks_limit(const C& c) {
+  const RolloutConfig& of = c.reinforcement.rollout;
+  if (!c.reinforces() || of.own_ranks() == (of.world > 0)) return std::nullopt;
+  if (of.own_ranks())
+    return "rollout_world_size: found 0 with ranks of their own for the rollout, expected how many there "
+           "are; "
+           "or change rollout_placement to colocated";
+  return fmt::format(
+      "rollout_world_size: found {} with a rollout on the ranks that train, expected 0; or change "
+      "rollout_placement to split",
+      of.world);
+}
+
+std::optional<std::string> rollout_sizes_limit(const C& c) {
+  if (!c.reinforces()) return std::nullopt;
+  const RolloutConfig& of = c.reinforcement.rollout;
+  const int ranks = of.world > 0 ? of.world : c.parallel.world_size;
+  const int tensor = of.tensor > 0 ? of.tensor : c.parallel.tensor;
+  const int pipeline = of.pipeline > 0 ? of.pipeline : c.parallel.pipeline;
+  if (ranks % (tensor * pipeline) == 0) return std::nullopt;
+  return fmt::format(
+      "rollout_tensor_model_parallel_size: found {} with rollout_pipeline_model_parallel_size {}, expected "
+      "sizes whose product divides the {} ranks of the rollout",
+      tensor, pipeline, ranks);
+}
+
+std::optional<std::string> scored_vocabulary_limit(const C& c) {
+  const auto refusal = [&](const char* key, const std::optional<ModelConfig>& model) -> std::string {
+    if (!c.reinforces() || !model || model->vocab == c.model.vocab) return {};
+    return fmt::format("{}: found {} with a vocabulary of {}, expected the {} of {}, whose ids it reads", key,
+                       model->name, model->vocab, c.model.vocab, c.model.name);
+  };
+  std::string refused = refusal("reward_model", c.reinforcement.reward);
+  if (refused.empty()) refused = refusal("critic", c.reinforcement.critic);
+  if (refused.empty()) return std::nullopt;
+  return refused;
+}
+
+std::optional<std::string> rollout_engine_limit(const C& c) {
+  const std::string& name = c.reinforcement.rollout.software;
+  if (!c.reinforces() || name == "plumbline" || is_inference_engine(name)) return std::nullopt;
+  return fmt::format("rollout_software: found {}, expected plumbline, tensorrt-llm or vllm",
+                     printable(name, 100));
 }
 
 std::optional<std::string> images_limit(const C& c) {

@@ -15,7 +15,7 @@ RunConfig with_teacher_as_model(const RunConfig& config) {
   return evaluated;
 }
 
-/// The row that refuses generation as such.
+/// The row that refuses tasks other than training as such.
 bool is_task_row(const CompatibilityRow& row) {
   return row.key == kTaskKey && row.relation == Relation::limits;
 }
@@ -26,7 +26,7 @@ std::optional<std::string> first_refusal(const RunConfig& config, unsigned refus
   const auto& teacher = config.distillation.teacher;
   for (const CompatibilityRow& row : compatibility_rows()) {
     if ((row.refusers & refusers) == 0) continue;
-    if (commands == RunTask::generate && is_task_row(row)) continue;
+    if (commands != RunTask::train && is_task_row(row)) continue;
     if (auto refusal = refusal_of(row, config)) return refusal;
     if (!row.of_teachers || !teacher || !teacher->mixture) continue;
     if (auto refusal = refusal_of(row, with_teacher_as_model(config))) return refusal;
@@ -78,9 +78,17 @@ std::optional<std::string> why_unsupported(const RunConfig& config) {
 std::optional<std::string> why_generation_invalid(const RunConfig& config) {
   if (!config.generation.on()) {
     return fmt::format("task: found {}, expected generate; set task: generate",
-                       config.fine_tunes() ? "sft" : "train");
+                       task_name(config.generation.task));
   }
   return first_refusal(config, config.machine.own_step() ? kOwnStep : kOtherSoftware, RunTask::generate);
+}
+
+std::optional<std::string> why_reinforcement_invalid(const RunConfig& config) {
+  if (!config.reinforces()) {
+    return fmt::format("task: found {}, expected grpo or ppo; set task: grpo",
+                       task_name(config.generation.task));
+  }
+  return first_refusal(config, config.machine.own_step() ? kOwnStep : kOtherSoftware, config.generation.task);
 }
 
 std::optional<std::string> why_unpredictable(const RunConfig& config) {

@@ -1,5 +1,5 @@
-// Task of a run: training from token ids, supervised fine-tuning from chats, or generation of text in place
-// of a training step.
+// Task of a run: training from token ids, supervised fine-tuning from chats, generation of text in place of a
+// training step, or reinforcement learning, whose step has both.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,12 @@
 
 namespace plumbline {
 
-enum class RunTask { train, sft, generate };
+enum class RunTask { train, sft, generate, grpo, ppo };
+/// "train".
+constexpr std::string_view task_name(RunTask task) {
+  constexpr std::string_view kNames[] = {"train", "sft", "generate", "grpo", "ppo"};
+  return kNames[static_cast<std::size_t>(task)];
+}
 
 /// Software that only generates, and is only predicted.
 inline bool is_inference_engine(std::string_view software) {

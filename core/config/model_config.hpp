@@ -137,6 +137,8 @@ struct EmbeddingConfig {
   bool tied = false;  // its weight is the output layer's, too
   bool norm = false;  // a norm after the embedding
   double scale = 1;   // factor of embedded tokens
+  /// One output a token, of a value or a score, in place of the vocabulary's: critics and reward models.
+  bool scalar_head = false;
 };
 
 /// Sliding-window attention.

@@ -14,6 +14,7 @@
 #include "core/config/numerics_config.hpp"
 #include "core/config/parallel_config.hpp"
 #include "core/config/recompute_config.hpp"
+#include "core/config/reinforcement_config.hpp"
 #include "core/parallel/layout.hpp"
 
 namespace plumbline {
@@ -153,6 +154,7 @@ struct RunConfig {
   FinetuneConfig finetune;
   GenerationConfig generation;
   DistillationConfig distillation;
+  ReinforcementConfig reinforcement;
   MachineConfig machine;
   MeasureConfig measure;
   FilesConfig files;
@@ -160,6 +162,8 @@ struct RunConfig {
   Layout layout() const;
   /// The data are chats (core/files/chat_data.hpp).
   bool fine_tunes() const { return generation.task == RunTask::sft; }
+  /// A step is rollout, scoring, advantages, updates and refit.
+  bool reinforces() const { return generation.task == RunTask::grpo || generation.task == RunTask::ppo; }
   /// Experts of a layer are on several ranks of plumbline's own training step, or cut otherwise than all else
   /// (bench/training/expert_parallel.md).
   bool spreads_experts() const { return spreads_experts_of(model); }

@@ -1,4 +1,4 @@
-#include "core/config_text/distillation_keys.hpp"
+#include "core/config_text/topic_keys.hpp"
 
 #include <fmt/format.h>
 

@@ -54,10 +54,53 @@ constexpr std::string_view kContext = "a context_parallel_size above 1";
 bool generates(const C& c) {
   return c.generation.on();
 }
+bool makes_tokens(const C& c) {
+  return c.generation.on() || c.reinforces();
+}
+bool reinforces(const C& c) {
+  return c.reinforces();
+}
+bool has_critic(const C& c) {
+  return c.generation.task == RunTask::ppo;
+}
+bool has_reference(const C& c) {
+  return c.reinforces() && c.reinforcement.loss.kl_coef > 0;
+}
+
+constexpr std::string_view kGenerating = "task generate, grpo or ppo";
+constexpr std::string_view kReinforcing = "task grpo or ppo";
+constexpr std::string_view kReference = "task grpo or ppo and kl_loss_coef above 0";
 
 constexpr NeedyKey kNeedyKeys[] = {
-    {"prompt_length", generates, "task generate"},
-    {"max_new_tokens", generates, "task generate"},
+    {"prompt_length", makes_tokens, kGenerating},
+    {"max_new_tokens", makes_tokens, kGenerating},
+    {"num_prompts_per_step", reinforces, kReinforcing},
+    {"num_generations_per_prompt", reinforces, kReinforcing},
+    {"ppo_epochs", reinforces, kReinforcing},
+    {"critic", has_critic, "task ppo"},
+    {"reward_model", reinforces, kReinforcing},
+    {"rollout_software", reinforces, kReinforcing},
+    {"rollout_placement", reinforces, kReinforcing},
+    {"rollout_tensor_model_parallel_size", reinforces, kReinforcing},
+    {"rollout_pipeline_model_parallel_size", reinforces, kReinforcing},
+    {"rollout_world_size", reinforces, kReinforcing},
+    {"max_num_seqs", reinforces, kReinforcing},
+    {"gpu_memory_utilization",
+     [](const C& c) { return c.reinforces() && is_inference_engine(c.reinforcement.rollout.software); },
+     "task grpo or ppo and an inference engine as rollout_software"},
+    {"response_length_mean", reinforces, kReinforcing},
+    {"response_length_sigma",
+     [](const C& c) { return c.reinforces() && c.reinforcement.rollout.length_mean > 0; },
+     "task grpo or ppo and response_length_mean"},
+    {"kl_loss_coef", reinforces, kReinforcing},
+    {"kl_loss_type", has_reference, kReference},
+    {"clip_ratio_low", reinforces, kReinforcing},
+    {"clip_ratio_high", reinforces, kReinforcing},
+    {"entropy_coeff", reinforces, kReinforcing},
+    {"loss_agg_mode", reinforces, kReinforcing},
+    {"gae_gamma", has_critic, "task ppo"},
+    {"gae_lambda", has_critic, "task ppo"},
+    {"cliprange_value", has_critic, "task ppo"},
     {"cp_comm_type", has_context_ranks, kContext},
     {"cp_load_balance", has_context_ranks, kContext},
     {"expert_tensor_parallel_size", [](const C& c) { return static_cast<bool>(c.model.mixture); },

@@ -10,10 +10,10 @@
 #include "core/base/error.hpp"
 #include "core/base/text_input.hpp"
 #include "core/config_text/config_key_kinds.hpp"
-#include "core/config_text/distillation_keys.hpp"
 #include "core/config_text/layer_modules_keys.hpp"
 #include "core/config_text/slow_ranks_key.hpp"
 #include "core/config_text/special_keys.hpp"
+#include "core/config_text/topic_keys.hpp"
 
 namespace plumbline {
 namespace {
@@ -35,7 +35,7 @@ constexpr KeyNames<3> kLoadBalancing = {"aux_loss", "seq_aux_loss", "global_aux_
 constexpr KeyNames<2> kDropPolicies = {"probs", "position"};
 constexpr KeyNames<2> kAttentionBackends = {"fused", "unfused"};
 constexpr KeyNames<3> kFrozen = {"none", "lora", "canonical_lora"};
-constexpr KeyNames<3> kTasks = {"train", "sft", "generate"};
+constexpr KeyNames<5> kTasks = {"train", "sft", "generate", "grpo", "ppo"};
 constexpr KeyNames<3> kLoraTargets = {"qkv", "attention", "all"};
 constexpr KeyNames<4> kMomentDTypes = {"fp32", "bf16", "fp16", "fp8"};
 constexpr KeyNames<2> kGradDTypes = {"fp32", "same"};
@@ -259,6 +259,7 @@ std::vector<ConfigKey> make_keys() {
                "the path of a folder to write"),
   };
   for (ConfigKey& key : distillation_keys()) keys.push_back(std::move(key));
+  for (ConfigKey& key : reinforcement_keys()) keys.push_back(std::move(key));
   return keys;
 }
 

@@ -57,6 +57,9 @@ constexpr Room kRooms[] = {
      "analysis/published/dialect analysis/simulate analysis/step analysis/time analysis/time/stage "
      "analysis/work core/base core/config core/schedule"},
     {"analysis/published/dialect", "analysis/hardware analysis/work core/base core/config core/config_text"},
+    {"analysis/reinforcement",
+     "analysis/hardware analysis/memory analysis/predict analysis/step analysis/time core/base core/config "
+     "core/reinforcement core/schedule core/tensor"},
     {"analysis/reliability", "analysis/hardware core/base"},
     {"analysis/search",
      "analysis/hardware analysis/hardware/profiles analysis/memory analysis/predict analysis/simulate "
@@ -97,7 +100,7 @@ constexpr Room kRooms[] = {
      "analysis/topology bench/ask bench/commands/help bench/convert bench/cuda bench/evaluate bench/matrix "
      "bench/measure/calibrate bench/measure/machine bench/plan bench/processes/hosts bench/processes/launch "
      "bench/record bench/run bench/show/report bench/show/text bench/show/views bench/show/views/cluster "
-     "bench/training/check core/base core/config core/config_text schedules"},
+     "bench/show/views/reinforcement bench/training/check core/base core/config core/config_text schedules"},
     {"bench/commands/ask", "bench/ask bench/commands core/base"},
     {"bench/commands/benchmarks",
      "analysis/hardware analysis/hardware/logs analysis/predict analysis/stragglers bench/commands "
@@ -202,6 +205,9 @@ constexpr Room kRooms[] = {
     {"bench/show/views/cluster",
      "analysis/reliability analysis/stragglers analysis/topology analysis/work bench/record "
      "bench/show/report bench/show/text core/base core/config core/schedule"},
+    {"bench/show/views/reinforcement",
+     "analysis/hardware analysis/reinforcement bench/show/text core/base core/config core/config_text "
+     "core/reinforcement"},
     {"bench/show/views/size", "analysis/size bench/show/report bench/show/text bench/show/views core/base"},
     {"bench/training/check",
      "bench/convert bench/training/stage bench/training/weights core/base core/config core/files core/run "
@@ -248,6 +254,7 @@ constexpr Room kRooms[] = {
     {"core/launch_files/sandbox", "core/base"},
     {"core/launch_files/shell", "core/base core/launch_files/arguments"},
     {"core/profile", "core/backends/nccl core/base core/run core/schedule core/trace <cuda> <cupti> <nvtx>"},
+    {"core/reinforcement", "core/config"},
     {"core/run", "core/base core/parallel core/schedule core/tensor core/trace"},
     {"core/schedule", "core/base"},
     {"core/schedule_text", "core/base core/schedule core/validate"},

@@ -54,7 +54,7 @@ void StageReplay::distillation_loss() {
     teacher_logits = bytes_.loss.logits;
   }
   if (s_.distillation.unfused) {
-    const std::int64_t fp32 = s_.stream.tokens * s_.ends.vocab * 4;
+    const std::int64_t fp32 = s_.stream.tokens * s_.ends.outputs * 4;
     take(kWorkspace, 7 * fp32);  // both outputs, log-softmax, softmax, the three of the divergence
     give(kWorkspace, 3 * fp32);
     take(kWorkspace, 2 * fp32);  // gradients of log-softmax's output and input

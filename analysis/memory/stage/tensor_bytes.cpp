@@ -119,8 +119,8 @@ LatentBytes::LatentBytes(const StageShape& s, const StreamBytes& stream)
           product_bytes(s, s.attention.own_keys() + s.attention.attended(), s.attention.kv_rank)) {}
 
 LossBytes::LossBytes(const StageShape& s)
-    : logits(s.stream.tokens * s.ends.vocab * s.numerics.e()),
-      fp32_logits(s.ends.loss_in_fp32 ? s.stream.tokens * s.ends.vocab * 4 : 0),
+    : logits(s.stream.tokens * s.ends.outputs * s.numerics.e()),
+      fp32_logits(s.ends.loss_in_fp32 ? s.stream.tokens * s.ends.outputs * 4 : 0),
       statistics(3 * s.stream.tokens * 4),
       shard_statistics((3 * s.vocabulary.shards + 1) * s.stream.tokens * 4),
       output_gradient(s.stream.tokens * s.stream.hidden * 4),
@@ -131,7 +131,7 @@ TeacherBytes::TeacherBytes(const StageShape& s)
       stream(s.stream.rows * s.distillation.teacher_hidden * s.numerics.e()),
       gathered(s.sharding.sequence_parallel ? s.stream.tokens * s.distillation.teacher_hidden * s.numerics.e()
                                             : 0),
-      logits(s.stream.tokens * s.ends.vocab * s.distillation.cached_size) {}
+      logits(s.stream.tokens * s.ends.outputs * s.distillation.cached_size) {}
 
 TensorBytes::TensorBytes(const StageShape& s)
     : stream(s),

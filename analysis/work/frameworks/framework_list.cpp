@@ -114,11 +114,15 @@ void embedding_backward(const StageShape& s, UnitWork& work) {
   calls.launches_eagerly(8);
 }
 
+std::int64_t output_elements(const StageShape& s) {
+  return s.ends.outputs * s.stream.hidden;
+}
+
 void output_forward(const StageShape& s, UnitWork& work) {
   FrameworkCalls calls(s, work);
   calls.stream("norm", s.stream.rows * s.stream.hidden, 4);
-  calls.gemm("output layer", GemmPass::forward, s.ends.vocab, s.stream.hidden);
-  calls.stream("loss", s.stream.tokens * s.ends.vocab, 4 * s.software->kernels.loss_passes);
+  calls.gemm("output layer", GemmPass::forward, s.ends.outputs, s.stream.hidden);
+  calls.stream("loss", s.stream.tokens * s.ends.outputs, 4 * s.software->kernels.loss_passes);
   if (s.sharding.sequence_parallel)
     calls.collective(CallKind::all_gather, "output all-gather", s.stream.tokens * s.stream.hidden,
                      s.numerics.type);
@@ -129,8 +133,9 @@ void output_forward(const StageShape& s, UnitWork& work) {
 
 void output_backward_input(const StageShape& s, UnitWork& work) {
   FrameworkCalls calls(s, work);
-  calls.stream("loss backward", s.stream.tokens * s.ends.vocab, 4 * s.software->kernels.loss_backward_passes);
-  calls.gemm("output layer", GemmPass::input_gradient, s.ends.vocab, s.stream.hidden);
+  calls.stream("loss backward", s.stream.tokens * s.ends.outputs,
+               4 * s.software->kernels.loss_backward_passes);
+  calls.gemm("output layer", GemmPass::input_gradient, s.ends.outputs, s.stream.hidden);
   calls.stream("norm backward", s.stream.rows * s.stream.hidden, 10);
   calls.collective(s.sharding.sequence_parallel ? CallKind::reduce_scatter : CallKind::all_reduce,
                    "output collective", s.stream.tokens * s.stream.hidden, s.numerics.type);
@@ -142,7 +147,7 @@ void output_backward_input(const StageShape& s, UnitWork& work) {
 void output_backward_weight(const StageShape& s, UnitWork& work, bool deferred = false) {
   FrameworkCalls calls(s, work);
   const auto product = [&] {
-    calls.gemm("output layer", GemmPass::weight_gradient, s.ends.vocab, s.stream.hidden);
+    calls.gemm("output layer", GemmPass::weight_gradient, s.ends.outputs, s.stream.hidden);
   };
   if (deferred) {
     calls.while_gathered("output all-gather", product);
@@ -150,7 +155,7 @@ void output_backward_weight(const StageShape& s, UnitWork& work, bool deferred =
     product();
   }
   if (s.software->memory.weight_gradient_bytes > 0)
-    calls.stream("add gradients", s.ends.vocab * s.stream.hidden, s.software->memory.weight_gradient_bytes);
+    calls.stream("add gradients", s.ends.outputs * s.stream.hidden, s.software->memory.weight_gradient_bytes);
   calls.launches_eagerly(3);
 }
 
@@ -259,7 +264,8 @@ ActionWork forward_work(const StageShape& s) {
     framework_layer(layer, LayerPass::forward, window, false, work);
   });
   if (s.scores())
-    builder.once({.values = true, .apart = true}, table, [&](UnitWork& w) { output_forward(s, w); });
+    builder.once({.values = true, .apart = true}, output_elements(s),
+                 [&](UnitWork& w) { output_forward(s, w); });
   if (s.scores()) prediction_modules_forward(s, builder);
   builder.micro_batch();
   return std::move(builder.work);
@@ -269,7 +275,7 @@ ActionWork forward_work(const StageShape& s) {
 /// parallel/schedules.py, finish_embedding_wgrad_compute).
 ActionWork deferred_work(const StageShape& s) {
   FrameworkBuilder builder(s);
-  builder.once({false, true, true}, s.ends.vocab * s.stream.hidden,
+  builder.once({false, true, true}, output_elements(s),
                [&](UnitWork& work) { output_backward_weight(s, work, true); });
   return std::move(builder.work);
 }
@@ -281,7 +287,7 @@ ActionWork backward_work(const StageShape& s, bool input, bool weight) {
   const std::int64_t table = s.ends.vocab * s.stream.hidden;
   if (s.scores()) prediction_modules_backward(s, input, weight, builder);
   if (s.scores()) {
-    builder.once({input, weight, true}, table, [&](UnitWork& work) {
+    builder.once({input, weight, true}, output_elements(s), [&](UnitWork& work) {
       if (input) output_backward_input(s, work);
       if (weight && !s.adapters.frozen()) output_backward_weight(s, work);
     });

@@ -16,7 +16,7 @@ void position_forward(const StageShape& s, WorkBuilder& builder) {
 
 /// Division of the logits or their gradient by the lengths of the output layer's rows.
 void divide_logits(const StageShape& s, CallList& list) {
-  if (s.ends.normed_output) list.memory("scale_columns", s.stream.tokens * s.ends.vocab, 2 * e(s));
+  if (s.ends.normed_output) list.memory("scale_columns", s.stream.tokens * s.ends.outputs, 2 * e(s));
 }
 
 void cross_entropy(const StageShape& s, CallList& list) {
@@ -31,8 +31,8 @@ void cross_entropy(const StageShape& s, CallList& list) {
 }  // namespace
 
 void output_product(const StageShape& s, CallList& list) {
-  list.gemm("output layer", GemmPass::forward, s.ends.vocab, s.stream.hidden);
-  if (s.ends.normed_output) list.memory("row_products", s.ends.vocab * s.stream.hidden, 2 * e(s));
+  list.gemm("output layer", GemmPass::forward, s.ends.outputs, s.stream.hidden);
+  if (s.ends.normed_output) list.memory("row_products", s.ends.outputs * s.stream.hidden, 2 * e(s));
   divide_logits(s, list);
 }
 
@@ -117,7 +117,7 @@ void teacher_output(const StageShape& s, WorkBuilder& builder) {
 
 void output_forward(const StageShape& s, WorkBuilder& builder) {
   const bool gathered = s.ends.shared_output || (s.ends.tied && s.own_modules() > 0);
-  builder.once({true, false, gathered}, padded_vocabulary_unit(s), [&](CallList& list) {
+  builder.once({true, false, gathered}, padded_output_unit(s), [&](CallList& list) {
     if (s.own_modules() == 0) {
       norm_forward(s, list);
       multiply_logits(s, list);
@@ -160,18 +160,18 @@ void embedding_backward(const StageShape& s, WorkBuilder& builder) {
 }
 
 void output_gradients(const StageShape& s, WorkBuilder& builder, Passes passes) {
-  builder.once({passes.input, passes.weight}, padded_vocabulary_unit(s), [&](CallList& list) {
+  builder.once({passes.input, passes.weight}, padded_output_unit(s), [&](CallList& list) {
     for (std::int64_t i = 0; passes.input && i <= s.own_modules(); ++i) {
       list.convert_logits();
       divide_logits(s, list);
-      list.gemm("output layer", GemmPass::input_gradient, s.ends.vocab, s.stream.hidden);
+      list.gemm("output layer", GemmPass::input_gradient, s.ends.outputs, s.stream.hidden);
       list.sum_over_tensor_ranks("output layer all-reduce", "output layer reduce-scatter");
       list.allocations(2);
     }
     for (std::int64_t i = 0; passes.weight && !s.adapters.own && i <= s.own_modules(); ++i) {
       list.gathered("sequence all-gather backward");
-      list.gemm("output layer", GemmPass::weight_gradient, s.ends.vocab, s.stream.hidden);
-      bias_backward(s, list, s.ends.output_bias, s.stream.tokens * s.ends.vocab);
+      list.gemm("output layer", GemmPass::weight_gradient, s.ends.outputs, s.stream.hidden);
+      bias_backward(s, list, s.ends.output_bias, s.stream.tokens * s.ends.outputs);
     }
   });
 }

@@ -14,7 +14,7 @@
 #include "analysis/step/stage_shapes.hpp"
 #include "core/base/error.hpp"
 #include "core/base/text_input.hpp"
-#include "core/config/routing_files.hpp"
+#include "core/config/distillation_config.hpp"
 
 namespace plumbline {
 namespace {

@@ -7,7 +7,12 @@
 namespace plumbline {
 
 const std::vector<Described>& config_notes() {
-  static const std::vector<Described> kNotes = read_described(embedded_text(help_files(), "keys.md"));
+  static const std::vector<Described> kNotes = [] {
+    std::vector<Described> notes = read_described(embedded_text(help_files(), "keys.md"));
+    for (Described& note : read_described(embedded_text(help_files(), "reinforcement_keys.md")))
+      notes.push_back(std::move(note));
+    return notes;
+  }();
   return kNotes;
 }
 

@@ -1,5 +1,5 @@
-// Meaning of each configuration key in the manual (keys.md). core/config_text/config_keys.hpp has the
-// spelling and the values of each key.
+// Meaning of each configuration key in the manual (keys.md, reinforcement_keys.md).
+// core/config_text/config_keys.hpp has the spelling and the values of each key.
 #pragma once
 
 #include <string_view>

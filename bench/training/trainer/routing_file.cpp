@@ -10,7 +10,7 @@
 
 #include "bench/training/trainer/host_values.hpp"
 #include "core/base/atomic_file.hpp"
-#include "core/config/routing_files.hpp"
+#include "core/config/distillation_config.hpp"
 
 namespace plumbline::training {
 namespace {

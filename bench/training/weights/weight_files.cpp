@@ -25,9 +25,9 @@
 #include "core/base/error.hpp"
 #include "core/base/output_folder.hpp"
 #include "core/base/text_input.hpp"
+#include "core/config/distillation_config.hpp"
 #include "core/config/families/checkpoint_config.hpp"
 #include "core/config/families/tensor_names.hpp"
-#include "core/config/routing_files.hpp"
 #include "core/files/safetensors.hpp"
 
 namespace plumbline::training {

@@ -183,7 +183,7 @@ StageShape dropping_unfused(StageShape shape) {
   return shape;
 }
 StageShape with_vocabulary(StageShape shape, std::int64_t columns) {
-  shape.ends.vocab = columns;
+  shape.ends.vocab = shape.ends.outputs = columns;
   return shape;
 }
 StageShape with_split_vocabulary(StageShape shape) {

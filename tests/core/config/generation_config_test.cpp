@@ -60,6 +60,9 @@ TEST(GenerationConfig, IsRefusedWithItsKey) {
 TEST(GenerationConfig, TrainingRefusesIt) {
   EXPECT_THAT(why_invalid(loaded({})).value_or(""), HasSubstr("task: found generate, expected train"));
   EXPECT_EQ(why_invalid(loaded({{"task", "train", ""}})), std::nullopt);
+  // Tensor ranks of an engine all have all tokens of a mixture.
+  const Overrides engine = {{"model", "qwen3-30b-a3b", ""}, {"software", "vllm", ""}, {"tp", "2", ""}};
+  EXPECT_EQ(why_generation_invalid(loaded(engine)), std::nullopt);
 }
 
 TEST(GenerationConfig, KeysOfTheOtherTaskAreNamed) {
@@ -71,7 +74,7 @@ TEST(GenerationConfig, KeysOfTheOtherTaskAreNamed) {
               ElementsAre("zero_stage: found 1, without effect; needs task train",
                           "global_batch_size: found 8, without effect; needs task train"));
   EXPECT_THAT(idle_keys(loaded({{"task", "train", ""}, {"prompt_length", "9", ""}})),
-              ElementsAre("prompt_length: found 9, without effect; needs task generate"));
+              ElementsAre("prompt_length: found 9, without effect; needs task generate, grpo or ppo"));
 }
 
 }  // namespace

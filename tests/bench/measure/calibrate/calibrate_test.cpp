@@ -28,7 +28,7 @@ StageShape shape_of(DType type, bool gpt2) {
   s.attention.q = s.attention.k = 128;
   s.mlp.ffn = 256;
   s.mlp.fc1 = gpt2 ? 256 : 512;
-  s.ends.vocab = 1024;
+  s.ends.vocab = s.ends.outputs = 1024;
   s.ends.positions = gpt2 ? 256 : 0;
   s.layers = 2;
   s.place.first = s.place.last = s.place.single = true;

@@ -13,7 +13,7 @@
 #include "bench/plan/plan.hpp"
 #include "core/backends/mpi/mpi_communicator.hpp"
 #include "core/config/config_checks.hpp"
-#include "core/config/routing_files.hpp"
+#include "core/config/distillation_config.hpp"
 #include "kernels/cpu/cpu_operators.hpp"
 #include "tests/bench/training/support/training_support.hpp"
 

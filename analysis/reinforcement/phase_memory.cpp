@@ -1,0 +1,105 @@
+#include "analysis/reinforcement/phase_memory.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "analysis/reinforcement/scoring.hpp"
+#include "core/reinforcement/phases.hpp"
+
+namespace plumbline {
+namespace {
+
+const GenerationMemory& fullest_of(const RolloutPrediction& rollout) {
+  return rollout.at_once.ranks[static_cast<std::size_t>(rollout.at_once.peak_rank)];
+}
+
+void add(MemoryParts more, MemoryParts& parts) {
+  for (MemoryPart& part : more) parts.push_back(std::move(part));
+}
+
+MemoryParts parameters_of(const TrainingModel& model, const RankMemory& rank) {
+  return {{model.name + " parameters", rank.held[Category::parameters]}};
+}
+
+MemoryParts states_of(const TrainingModel& model, const RankMemory& rank) {
+  MemoryParts parts = parameters_of(model, rank);
+  if (!model.trained) return parts;
+  parts.push_back({model.name + " gradients", rank.held[Category::gradients], Category::gradients});
+  parts.push_back({model.name + " optimizer", rank.held[Category::optimizer], Category::optimizer});
+  return parts;
+}
+
+/// Tensors of the model that works in the phase, where it has the device to itself.
+MemoryParts working(const TrainingModel& model, const RankMemory& rank, PhaseKind kind) {
+  return kind == PhaseKind::update ? states_of(model, rank) : parameters_of(model, rank);
+}
+
+MemoryPart activations(const TrainingModel& model, const RankMemory& rank, PhaseKind kind) {
+  const Bytes bytes = kind == PhaseKind::scoring ? scoring_workspace(model.config, rank.pipeline_rank)
+                                                 : rank.peak.total() - sum_of(states_of(model, rank));
+  return {"activations", bytes, Category::activations};
+}
+
+/// The rollout's side on a rank that trains.
+void add_rollout(const RunConfig& config, const RolloutPrediction& rollout, PhaseKind kind,
+                 MemoryParts& parts) {
+  const RolloutConfig& of = config.reinforcement.rollout;
+  if (of.own_ranks()) return;
+  const bool whole = kind == PhaseKind::rollout || is_inference_engine(of.software);
+  const bool there = of.placement == RolloutPlacement::resident || kind == PhaseKind::rollout;
+  if (there && whole) return add(rollout_memory(config, rollout), parts);
+  if (there || kind == PhaseKind::refit)
+    parts.push_back({"rollout parameters", fullest_of(rollout).parameters});
+}
+
+}  // namespace
+
+Bytes sum_of(const MemoryParts& parts) {
+  Bytes sum;
+  for (const MemoryPart& part : parts) sum += part.bytes;
+  return sum;
+}
+
+MemoryParts rollout_memory(const RunConfig& config, const RolloutPrediction& rollout) {
+  const GenerationMemory& rank = fullest_of(rollout);
+  const RunConfig batch = rollout_config(config);
+  const auto tokens = static_cast<double>(batch.batch.micro_batch_size * batch.batch.seq_length);
+  const double cache =
+      static_cast<double>(rank.cache.value) * static_cast<double>(rollout.cache_tokens) / tokens;
+  return {{"rollout parameters", rank.parameters},
+          {"rollout workspace", rank.workspace, Category::workspace},
+          {"KV cache", {static_cast<std::int64_t>(cache)}, Category::activations}};
+}
+
+MemoryParts phase_memory(const RunConfig& config, const RolloutPrediction& rollout,
+                         const std::vector<TrainingModel>& models, PhaseKind kind,
+                         const TrainingModel& active) {
+  const bool offloads = config.reinforcement.rollout.placement == RolloutPlacement::colocated;
+  MemoryParts fullest;
+  for (std::size_t i = 0; i < active.memory.ranks.size(); ++i) {
+    MemoryParts parts;
+    for (const TrainingModel& model : models) {
+      const RankMemory& rank = model.memory.ranks[i];
+      const bool works = &model == &active && kind != PhaseKind::rollout;
+      if (!offloads)
+        add(states_of(model, rank), parts);
+      else if (works)
+        add(working(model, rank, kind), parts);
+      if (works && kind != PhaseKind::refit) parts.push_back(activations(model, rank, kind));
+    }
+    add_rollout(config, rollout, kind, parts);
+    if (fullest.empty() || sum_of(parts) > sum_of(fullest)) fullest = std::move(parts);
+  }
+  return fullest;
+}
+
+Bytes offloaded_bytes(const TrainingModel& model) {
+  Bytes most;
+  for (const RankMemory& rank : model.memory.ranks) {
+    const Bytes optimizer = model.trained ? rank.held[Category::optimizer] : Bytes{};
+    most = std::max(most, rank.held[Category::parameters] + optimizer);
+  }
+  return most;
+}
+
+}  // namespace plumbline

@@ -1,0 +1,172 @@
+#include "analysis/reinforcement/reinforcement_prediction.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "analysis/reinforcement/packed_responses.hpp"
+#include "analysis/reinforcement/response_lengths.hpp"
+#include "analysis/reinforcement/scoring.hpp"
+#include "analysis/time/host_copies.hpp"
+#include "core/base/error.hpp"
+#include "core/reinforcement/phases.hpp"
+
+namespace plumbline {
+namespace {
+
+/// A model on the ranks that train, with its times.
+struct TimedModel {
+  TrainingModel model;
+  Prediction update;
+  Seconds scoring;  // forwards over all sequences of a step
+};
+
+class Phases {
+ public:
+  Phases(const RunConfig& config, const HardwareProfile& hardware,
+         const std::function<RepeatedSchedule(const RunConfig&)>& make, std::span<const std::int64_t> lengths)
+      : config_(config), hardware_(hardware), make_(make), lengths_(lengths) {
+    made_.updates = updates(config);
+    made_.rollout = predict_rollout(config, lengths, hardware);
+    made_.refit = refit_of(config, made_.rollout.at_once, hardware);
+  }
+
+  ReinforcementPrediction predict_all() {
+    const ReinforcementConfig& of = config_.reinforcement;
+    TimedModel actor = timed("actor", update_config(config_));
+    made_.update = actor.update;
+    std::optional<TimedModel> reference, reward, critic;
+    if (of.loss.kl_coef > 0) {
+      reference = actor;
+      reference->model.name = "reference";
+      reference->model.trained = false;
+    }
+    if (of.reward) {
+      reward = timed("reward model", update_config(config_, *of.reward));
+      reward->model.trained = false;
+    }
+    if (config_.generation.task == RunTask::ppo)
+      critic = timed("critic", update_config(config_, critic_model(config_)));
+    const std::size_t at_actor = add(actor), none = models_.size();
+    const std::size_t at_reference = reference ? add(*reference) : none;
+    const std::size_t at_reward = reward ? add(*reward) : none;
+    const std::size_t at_critic = critic ? add(*critic) : none;
+
+    phase("refit", PhaseKind::refit, made_.refit.time, at_actor);
+    copy("offload actor", at_actor);
+    phase("rollout", PhaseKind::rollout, made_.rollout.slowest.time, at_actor);
+    if (reward) score("scores", at_reward, *reward);
+    if (reference) score("reference log-probabilities", at_reference, *reference);
+    if (critic) score("values", at_critic, *critic);
+    copy("load actor", at_actor);
+    phase("actor log-probabilities", PhaseKind::scoring, actor.scoring, at_actor);
+    if (critic) update("critic updates", at_critic, *critic);
+    update("updates", at_actor, actor);
+    for (const TrainingModel& model : models_)
+      if (offloads()) made_.host += offloaded_bytes(model);
+    return std::move(made_);
+  }
+
+ private:
+  bool offloads() const { return config_.reinforcement.rollout.placement == RolloutPlacement::colocated; }
+
+  TimedModel timed(const char* name, RunConfig update) {
+    if (config_.batch.packed_sequence) update = packed_update(update, lengths_, config_.prompt_tokens());
+    const RepeatedSchedule step = make_(update);
+    TimedModel made;
+    made.update = predict(update, step, hardware_);
+    const std::int64_t microbatches = update.microbatches() * (made_.updates / config_.reinforcement.epochs);
+    made.scoring = scoring_time(made.update, step.once, microbatches);
+    made.model = {name, std::move(update), made.update.memory, true};
+    return made;
+  }
+  std::size_t add(const TimedModel& model) {
+    models_.push_back(model.model);
+    return models_.size() - 1;
+  }
+
+  void phase(const char* name, PhaseKind kind, Seconds time, std::size_t model) {
+    StepPhase made{name, kind, time, {}, {}, false};
+    made.on_rollout_ranks = kind == PhaseKind::rollout && config_.reinforcement.rollout.own_ranks();
+    made.memory = made.on_rollout_ranks ? rollout_memory(config_, made_.rollout)
+                                        : phase_memory(config_, made_.rollout, models_, kind, models_[model]);
+    made_.phases.push_back(std::move(made));
+  }
+  Seconds copy_time(std::size_t model) const {
+    Load load;
+    load.layout = config_.layout();
+    return host_copy_time(offloaded_bytes(models_[model]), hardware_, load);
+  }
+  void copy(const char* name, std::size_t model) {
+    if (offloads()) made_.phases.push_back({name, PhaseKind::scoring, copy_time(model), {}, {}, false});
+  }
+  /// A colocated model is copied to the device for its forwards, and a critic back.
+  void score(const char* name, std::size_t at, const TimedModel& model) {
+    const double copies = !offloads() ? 0 : model.model.trained ? 2 : 1;
+    phase(name, PhaseKind::scoring, model.scoring + copy_time(at) * copies, at);
+  }
+  void update(const char* name, std::size_t at, const TimedModel& model) {
+    const double copies = offloads() && at > 0 ? 2 : 0;  // the actor's are phases of their own
+    phase(name, PhaseKind::update,
+          model.update.time.step * static_cast<double>(made_.updates) + copy_time(at) * copies, at);
+  }
+
+  const RunConfig& config_;
+  const HardwareProfile& hardware_;
+  const std::function<RepeatedSchedule(const RunConfig&)>& make_;
+  const std::span<const std::int64_t> lengths_;
+  std::vector<TrainingModel> models_;
+  ReinforcementPrediction made_;
+};
+
+/// Step time, idle times and staleness by placement.
+void assemble(const RunConfig& config, ReinforcementPrediction& made) {
+  Seconds training, rollout, refit;
+  for (const StepPhase& phase : made.phases)
+    (phase.kind == PhaseKind::refit     ? refit
+     : phase.kind == PhaseKind::rollout ? rollout
+                                        : training) += phase.time;
+  const bool ahead = config.reinforcement.rollout.placement == RolloutPlacement::one_step_off;
+  made.step = refit + (ahead ? std::max(rollout, training) : rollout + training);
+  if (config.reinforcement.rollout.own_ranks()) {
+    made.training_idle = 1 - (refit + training) / made.step;
+    made.rollout_idle = 1 - (refit + rollout) / made.step;
+  }
+  // The update j of a step, from 0, works with responses of weights j updates old; one step off, of those
+  // before the step's own, too.
+  const auto count = static_cast<double>(made.updates);
+  made.staleness = (count - 1) / 2 + (ahead ? count : 0);
+}
+
+/// Needs of every phase, and the verdict.
+void judge(ReinforcementPrediction& made) {
+  made.limit = made.update.fit.limit.value > 0 ? made.update.fit.limit : made.rollout.at_once.limit;
+  for (std::size_t i = 0; i < made.phases.size(); ++i) {
+    StepPhase& phase = made.phases[i];
+    phase.needed = sum_of(phase.memory);
+    if (!phase.memory.empty() && made.update.fit.by_device && made.update.device)
+      phase.needed += made.update.device->fullest().outside_tensors();
+    if (phase.needed > made.phases[made.fullest].needed) made.fullest = i;
+  }
+  made.fits = made.limit.value == 0 || made.phases[made.fullest].needed <= made.limit;
+}
+
+}  // namespace
+
+ReinforcementPrediction predict_reinforcement(const RunConfig& config, const HardwareProfile& hardware,
+                                              const std::function<RepeatedSchedule(const RunConfig&)>& make) {
+  if (const auto reason = why_phases_invalid(config)) throw InputError(*reason);
+  const std::vector<std::int64_t> lengths = response_lengths(config);
+  ReinforcementPrediction made = Phases(config, hardware, make, lengths).predict_all();
+  assemble(config, made);
+  judge(made);
+  const double prompts = static_cast<double>(lengths.size()) * static_cast<double>(config.prompt_tokens());
+  made.tokens = std::accumulate(lengths.begin(), lengths.end(), prompts);
+  made.gpus = config.parallel.world_size + config.reinforcement.rollout.world;
+  made.tokens_per_s_per_gpu = made.tokens / made.step.value / made.gpus;
+  return made;
+}
+
+}  // namespace plumbline

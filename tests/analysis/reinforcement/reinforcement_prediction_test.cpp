@@ -1,0 +1,218 @@
+// A predicted step of reinforcement learning: its phases, their times and memory by placement, and what is
+// refused.
+#include "analysis/reinforcement/reinforcement_prediction.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "analysis/hardware/profiles/profiles.hpp"
+#include "bench/plan/plan.hpp"
+#include "core/base/error.hpp"
+#include "core/config_text/load_config.hpp"
+#include "core/reinforcement/phases.hpp"
+
+namespace plumbline::reinforcement_prediction_test {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+RunConfig config_with(const Overrides& changes) {
+  Overrides all = {{"model", "qwen2.5-7b", ""},
+                   {"task", "grpo", ""},
+                   {"hardware", "h100-sxm-80gb", ""},
+                   {"software", "megatron-core", ""},
+                   {"world_size", "8", ""},
+                   {"tensor_model_parallel_size", "2", ""},
+                   {"zero_stage", "1", ""},
+                   {"seq_length", "2048", ""},
+                   {"prompt_length", "512", ""},
+                   {"max_new_tokens", "1536", ""},
+                   {"global_batch_size", "64", ""},
+                   {"num_prompts_per_step", "16", ""},
+                   {"num_generations_per_prompt", "8", ""},
+                   {"response_length_mean", "800", ""},
+                   {"response_length_sigma", "0.5", ""},
+                   {"rollout_software", "vllm", ""}};
+  for (const auto& change : changes) all.push_back(change);
+  return load_run_config("", all);
+}
+
+ReinforcementPrediction predicted(const Overrides& changes = {}) {
+  const RunConfig config = config_with(changes);
+  return predict_reinforcement(config, *find_hardware_preset(config.machine.hardware), step_for);
+}
+
+const StepPhase& phase_of(const ReinforcementPrediction& made, const std::string& name) {
+  const auto found = std::find_if(made.phases.begin(), made.phases.end(),
+                                  [&](const StepPhase& phase) { return phase.name == name; });
+  if (found == made.phases.end()) throw Error("no phase " + name);
+  return *found;
+}
+
+/// Of all parts whose names begin so.
+Bytes part_of(const StepPhase& phase, const std::string& name) {
+  Bytes sum;
+  for (const MemoryPart& part : phase.memory)
+    if (part.name.starts_with(name)) sum += part.bytes;
+  return sum;
+}
+
+std::vector<std::string> names_of(const ReinforcementPrediction& made) {
+  std::vector<std::string> names;
+  for (const StepPhase& phase : made.phases) names.push_back(phase.name);
+  return names;
+}
+
+TEST(ReinforcementPrediction, HasThePhasesOfItsPlacement) {
+  EXPECT_THAT(names_of(predicted()),
+              ElementsAre("refit", "offload actor", "rollout", "reference log-probabilities", "load actor",
+                          "actor log-probabilities", "updates"));
+  EXPECT_THAT(names_of(predicted({{"rollout_placement", "resident", ""}, {"kl_loss_coef", "0", ""}})),
+              ElementsAre("refit", "rollout", "actor log-probabilities", "updates"));
+}
+
+/// A critic with a scalar head: the actor without its output layer and its logits.
+TEST(ReinforcementPrediction, TrainsACriticInPpo) {
+  const ReinforcementPrediction made = predicted(
+      {{"task", "ppo", ""}, {"reward_model", "qwen2.5-7b", ""}, {"rollout_placement", "resident", ""}});
+  EXPECT_THAT(names_of(made), ElementsAre("refit", "rollout", "scores", "reference log-probabilities",
+                                          "values", "actor log-probabilities", "critic updates", "updates"));
+  const StepPhase& update = phase_of(made, "updates");
+  const ModelConfig model = config_with({}).model;
+  const Bytes actor = part_of(update, "actor parameters"), critic = part_of(update, "critic parameters");
+  const std::int64_t output = model.vocab * model.hidden / 2 * 2;  // bf16, of two tensor ranks
+  EXPECT_NEAR(static_cast<double>((actor - critic).value), static_cast<double>(output), 1e6);
+  EXPECT_EQ(part_of(update, "reward model parameters"), critic);
+  EXPECT_EQ(part_of(update, "reward model"), critic);
+  EXPECT_GT(part_of(update, "critic optimizer"), Bytes{});
+  EXPECT_LT(phase_of(made, "values").time, phase_of(made, "actor log-probabilities").time);
+  EXPECT_LT(phase_of(made, "critic updates").time, update.time);
+}
+
+TEST(ReinforcementPrediction, AddsItsPhases) {
+  const ReinforcementPrediction made = predicted();
+  Seconds sum;
+  for (const StepPhase& phase : made.phases) sum += phase.time;
+  EXPECT_DOUBLE_EQ(made.step.value, sum.value);
+  EXPECT_EQ(made.updates, 2);
+  EXPECT_DOUBLE_EQ(phase_of(made, "updates").time.value, 2 * made.update.time.step.value);
+  EXPECT_DOUBLE_EQ(made.staleness, 0.5);
+  EXPECT_EQ(predicted({{"ppo_epochs", "3", ""}}).updates, 6);
+}
+
+TEST(ReinforcementPrediction, OverlapsOneStepOffPolicy) {
+  const Overrides pool = {{"rollout_world_size", "8", ""}, {"rollout_placement", "split", ""}};
+  const ReinforcementPrediction split = predicted(pool);
+  Overrides ahead = pool;
+  ahead.push_back({"rollout_placement", "one_step_off", ""});
+  const ReinforcementPrediction off = predicted(ahead);
+  const Seconds rollout = phase_of(off, "rollout").time, refit = phase_of(off, "refit").time;
+  const Seconds training = split.step - rollout - refit;
+  EXPECT_NEAR(off.step.value, (refit + std::max(rollout, training)).value, 1e-9);
+  EXPECT_EQ(off.gpus, 16);
+  EXPECT_TRUE(phase_of(off, "rollout").on_rollout_ranks);
+  EXPECT_NEAR(split.training_idle + split.rollout_idle, 1 - refit / split.step, 1e-9);
+  EXPECT_DOUBLE_EQ(off.staleness, 2.5);
+}
+
+TEST(ReinforcementPrediction, KeepsOnTheDeviceWhatThePlacementSays) {
+  const ReinforcementPrediction offloaded = predicted();
+  const ReinforcementPrediction resident = predicted({{"rollout_placement", "resident", ""}});
+  const RankMemory& rank = offloaded.update.memory.ranks.front();
+  const Bytes parameters = rank.held[Category::parameters];
+  const Bytes states = parameters + rank.held[Category::gradients] + rank.held[Category::optimizer];
+  EXPECT_EQ(part_of(phase_of(offloaded, "rollout"), "actor"), Bytes{});
+  EXPECT_EQ(part_of(phase_of(offloaded, "refit"), "actor parameters"), parameters);
+  EXPECT_EQ(part_of(phase_of(offloaded, "updates"), "actor"), states);
+  EXPECT_EQ(part_of(phase_of(offloaded, "updates"), "reference parameters"), Bytes{});
+  EXPECT_EQ(offloaded.host, parameters * 2 + rank.held[Category::optimizer]);
+  EXPECT_EQ(part_of(phase_of(resident, "rollout"), "actor"), states);
+  EXPECT_EQ(part_of(phase_of(resident, "updates"), "reference parameters"), parameters);
+  EXPECT_GT(part_of(phase_of(resident, "updates"), "KV cache"), Bytes{});
+  EXPECT_EQ(resident.host, Bytes{});
+  EXPECT_GT(phase_of(resident, "updates").needed, phase_of(offloaded, "updates").needed);
+}
+
+/// The engine's weights are those of a model cut over its ranks, its cache has the room that is left.
+TEST(ReinforcementPrediction, FillsTheShareOfTheEngine) {
+  for (const char* share : {"0.5", "0.8"}) {
+    const ReinforcementPrediction made = predicted({{"gpu_memory_utilization", share, ""}});
+    const StepPhase& rollout = phase_of(made, "rollout");
+    Bytes sum;
+    for (const MemoryPart& part : rollout.memory) sum += part.bytes;
+    const double taken =
+        static_cast<double>(sum.value) / static_cast<double>(made.rollout.at_once.limit.value);
+    EXPECT_NEAR(taken, std::stod(share), 0.01);
+  }
+}
+
+TEST(ReinforcementPrediction, ChangesAsItShould) {
+  const ReinforcementPrediction plain = predicted();
+  const auto longer = [&](const Overrides& changes) { return predicted(changes).step / plain.step; };
+  const Overrides half = {{"response_length_sigma", "0", ""}, {"response_length_mean", "400", ""}};
+  EXPECT_LT(longer(half), 0.9);
+  EXPECT_GT(longer({{"num_prompts_per_step", "32", ""}}), 1.4);
+  EXPECT_GT(longer({{"max_num_seqs", "8", ""}}), 1.2);
+  EXPECT_LT(longer({{"packed_sequence", "true", ""}}), 0.9);
+  EXPECT_LT(longer({{"kl_loss_coef", "0", ""}}), 1);
+}
+
+TEST(Refit, MovesShardsToShardsOrWholeTensors) {
+  const Overrides own = {{"software", "plumbline", ""}, {"rollout_tensor_model_parallel_size", "4", ""}};
+  const ReinforcementPrediction shards = predicted(own);
+  EXPECT_FALSE(shards.refit.whole);
+  EXPECT_EQ(shards.refit.between, Bytes{});
+  EXPECT_NEAR(static_cast<double>(shards.refit.inside.value),
+              static_cast<double>(shards.refit.weights.value) / 4, 2);
+  const ReinforcementPrediction whole = predicted();
+  EXPECT_TRUE(whole.refit.whole);
+  EXPECT_EQ(whole.refit.inside, whole.refit.weights);
+  const ReinforcementPrediction pool =
+      predicted({{"rollout_world_size", "8", ""}, {"rollout_placement", "split", ""}});
+  EXPECT_EQ(pool.refit.between, pool.refit.weights);
+  EXPECT_GT(pool.refit.time, whole.refit.time);
+}
+
+struct Refusal {
+  Overrides changes;
+  std::string line;
+};
+
+TEST(ReinforcementPrediction, RefusesInOneLine) {
+  const std::vector<Refusal> refusals = {
+      {{{"num_generations_per_prompt", "1", ""}, {"global_batch_size", "16", ""}},
+       "num_generations_per_prompt: found 1 with task grpo"},
+      {{{"global_batch_size", "48", ""}}, "global_batch_size: found 48, expected a divisor of"},
+      {{{"rollout_placement", "split", ""}}, "rollout_world_size: found 0 with ranks of their own"},
+      {{{"rollout_world_size", "8", ""}},
+       "rollout_world_size: found 8 with a rollout on the ranks that train"},
+      {{{"rollout_tensor_model_parallel_size", "3", ""}}, "rollout_tensor_model_parallel_size: found 3"},
+      {{{"response_length_mean", "1600", ""}}, "response_length_mean: found 1600, expected 1 to"},
+      {{{"response_length_mean", "0.5", ""}}, "response_length_mean: found 0.5, expected 1 to"},
+      {{{"reward_model", "gpt2-124m", ""}}, "reward_model: found gpt2-124m with a vocabulary of"},
+      {{{"critic", "qwen2.5-7b", ""}}, "critic: found qwen2.5-7b with task grpo"},
+      {{{"rollout_software", "megatron-core", ""}}, "rollout_software: found megatron-core, expected"},
+      {{{"max_new_tokens", "1600", ""}}, "expected at most seq_length 2048 together"},
+      {{{"gpu_memory_utilization", "0.15", ""}, {"rollout_tensor_model_parallel_size", "1", ""}},
+       "whose KV cache has room for 0 tokens beside the weights"},
+      {{{"frozen", "lora", ""}}, "whose adapters have to be merged"},
+      {{{"task", "train", ""}}, "task: found train, expected grpo or ppo"},
+  };
+  for (const Refusal& refusal : refusals) {
+    try {
+      predicted(refusal.changes);
+      ADD_FAILURE() << "not refused: " << refusal.line;
+    } catch (const InputError& error) {
+      EXPECT_THAT(error.what(), HasSubstr(refusal.line));
+      EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace plumbline::reinforcement_prediction_test
