@@ -11,6 +11,7 @@
 #include "bench/matrix/matrix_source.hpp"
 #include "bench/matrix/oom_table.hpp"
 #include "bench/plan/plan.hpp"
+#include "bench/plan/reinforcement_parts.hpp"
 #include "core/base/error.hpp"
 #include "core/config_text/config_keys.hpp"
 
@@ -30,6 +31,7 @@ struct OomCommand {
 /// The verdict on a cell without its time.
 Fit verdict_on(const RunConfig& config) {
   std::string note;
+  if (config.reinforces()) return fit_of(predict_reinforcement(config, hardware_of(config, note), step_for));
   const RepeatedSchedule step = step_for(config);
   return fit_of(config, step.once, hardware_of(config, note), predict_memory(config, step));
 }

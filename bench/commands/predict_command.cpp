@@ -12,6 +12,7 @@
 #include "analysis/predict/prediction_rows.hpp"
 #include "analysis/predict/shape_warnings.hpp"
 #include "analysis/predict/vocabulary_advice.hpp"
+#include "analysis/reinforcement/fitting_change.hpp"
 #include "bench/commands/commands.hpp"
 #include "bench/commands/config_options.hpp"
 #include "bench/commands/number_range.hpp"
@@ -134,6 +135,11 @@ int predict_one_reinforcement(const PredictOptions& options, const RunConfig& co
     fmt::print("{}\n", output_json(reinforcement_json(config, hardware, prediction), 2));
   else
     fmt::print("{}", reinforcement_text(config, hardware, prediction));
+  if (!prediction.fits) {
+    const std::optional<std::string> change = fitting_change(config, hardware, step_for);
+    say(fmt::format("plumbline: phase {} does not fit; {}\n", prediction.phases[prediction.fullest].name,
+                    change ? "change " + *change : "no single change of keys that were tried fits"));
+  }
   return static_cast<int>(prediction.fits ? ExitCode::done : ExitCode::does_not_fit);
 }
 

@@ -7,6 +7,7 @@
 #include "bench/training/trainer/run_files.hpp"
 #include "core/config/config_checks.hpp"
 #include "core/config_text/config_listing.hpp"
+#include "core/reinforcement/phases.hpp"
 
 namespace plumbline {
 
@@ -16,11 +17,13 @@ Record start_record(const std::string& id, const RunConfig& config, Asked asked)
   record.config = describe(config);
   record.machine = this_machine();
   record.model = model_report(config);
-  if (const auto reason = why_invalid(config)) {
+  const bool reinforced = asked == Asked::prediction && config.reinforces();
+  if (const auto reason = reinforced ? why_phases_invalid(config) : why_invalid(config)) {
     record.status = Status::invalid;
     record.reason = *reason;
-  } else if (const auto missing =
-                 asked == Asked::prediction ? why_unpredictable(config) : why_unsupported(config)) {
+  } else if (const auto missing = asked == Asked::prediction
+                                      ? why_unpredictable(reinforced ? update_config(config) : config)
+                                      : why_unsupported(config)) {
     record.status = Status::unsupported;
     record.reason = *missing;
   } else if (config.numerics.fp8.on()) {

@@ -9,6 +9,7 @@
 #include "bench/evaluate/profile_trust.hpp"
 #include "bench/evaluate/record_parts.hpp"
 #include "bench/plan/plan.hpp"
+#include "bench/plan/reinforcement_parts.hpp"
 #include "bench/run/cell_timelines.hpp"
 #include "core/base/byte_text.hpp"
 #include "core/base/error.hpp"
@@ -29,6 +30,21 @@ std::string why_not_fitting(const PredictionReport& report, const Fit& fit) {
     if (rank->bytes[most] < rank->bytes[static_cast<Category>(i)]) most = static_cast<Category>(i);
   }
   return line + fmt::format(", largest: {} {}", name_of(most), brief_bytes(rank->bytes[most]));
+}
+
+void predict_reinforced(const RunConfig& config, bool alone, CellNotes& notes, Record& record) {
+  const HardwareProfile hardware = hardware_of(config, notes.note);
+  try {
+    const ReinforcementPrediction prediction = predict_reinforcement(config, hardware, step_for);
+    record.prediction = report_of(prediction);
+    if (!alone || prediction.fits) return;
+    const StepPhase& fullest = prediction.phases[prediction.fullest];
+    record.reason = fmt::format("predicted not to fit: phase {} needs {} of {}", fullest.name,
+                                brief_bytes(fullest.needed), brief_bytes(prediction.limit));
+  } catch (const InputError& error) {  // no room for a single response
+    record.status = Status::invalid;
+    record.reason = error.what();
+  }
 }
 
 }  // namespace
@@ -53,6 +69,7 @@ void predict_cell(const MatrixCell& cell, const std::optional<std::string>& time
   record.status = started.status;
   record.reason = started.reason;
   if (record.status != Status::ok) return;
+  if (cell.config.reinforces()) return predict_reinforced(cell.config, alone, notes, record);
   const RepeatedSchedule step = step_for(cell.config);
   const HardwareProfile hardware = hardware_of(cell.config, notes.note);
   for (const std::string& doubt : doubts_about(hardware, record.machine, std::time(nullptr), true))

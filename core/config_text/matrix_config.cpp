@@ -15,6 +15,7 @@
 #include "core/config_text/config_key_kinds.hpp"
 #include "core/config_text/config_keys.hpp"
 #include "core/config_text/matrix_file.hpp"
+#include "core/reinforcement/phases.hpp"
 
 namespace plumbline {
 namespace {
@@ -178,7 +179,9 @@ std::vector<MatrixCell> load_matrix(const std::string& source, const Overrides& 
     if (!ids.insert(cell.id).second) continue;  // an override, or a value listed twice, makes cells equal
     cell.budget_share = take_budget_share(all);
     cell.config = config_from(all, file.name(), cell.invalid);
-    if (cell.invalid.empty()) cell.invalid = why_invalid(cell.config).value_or("");
+    const bool reinforced = cell.config.reinforces();
+    if (cell.invalid.empty())
+      cell.invalid = (reinforced ? why_phases_invalid(cell.config) : why_invalid(cell.config)).value_or("");
     for (const ConfigKey& key : config_keys()) {
       const auto found = varied.find(key.name);
       if (found == varied.end()) continue;

@@ -96,8 +96,9 @@ constexpr Room kRooms[] = {
      "core/schedule_text core/trace core/validate "
      "schedules"},
     {"bench/commands",
-     "analysis/hardware analysis/hardware/profiles analysis/predict analysis/published analysis/reliability "
-     "analysis/topology bench/ask bench/commands/help bench/convert bench/cuda bench/evaluate bench/matrix "
+     "analysis/hardware analysis/hardware/profiles analysis/predict analysis/published "
+     "analysis/reinforcement analysis/reliability analysis/topology bench/ask bench/commands/help "
+     "bench/convert bench/cuda bench/evaluate bench/matrix "
      "bench/measure/calibrate bench/measure/machine bench/plan bench/processes/hosts bench/processes/launch "
      "bench/record bench/run bench/show/report bench/show/text bench/show/views bench/show/views/cluster "
      "bench/show/views/reinforcement bench/training/check core/base core/config core/config_text schedules"},
@@ -147,7 +148,7 @@ constexpr Room kRooms[] = {
      "analysis/hardware analysis/memory analysis/predict analysis/step analysis/stragglers analysis/time "
      "analysis/time/stage bench/measure/machine bench/plan bench/processes/launch bench/record "
      "bench/training/checkpoints bench/training/trainer core/backends/mpi core/base core/config "
-     "core/config_text core/run core/schedule kernels/emulated"},
+     "core/config_text core/reinforcement core/run core/schedule kernels/emulated"},
     {"bench/matrix",
      "analysis/predict bench/evaluate bench/measure/calibrate bench/measure/machine bench/plan "
      "bench/processes/hosts bench/processes/launch bench/record bench/run bench/show/text core/base "
@@ -174,7 +175,8 @@ constexpr Room kRooms[] = {
      "kernels/cuda/device kernels/cuda/gemm kernels/emulated schedules <cuda> <onednn>"},
     {"bench/plan",
      "analysis/hardware analysis/hardware/profiles analysis/memory analysis/predict analysis/published "
-     "analysis/operators analysis/simulate analysis/step analysis/time analysis/time/stage analysis/work "
+     "analysis/operators analysis/reinforcement analysis/simulate analysis/step analysis/time "
+     "analysis/time/stage analysis/work "
      "analysis/work/routing bench/processes/launch bench/record core/base core/config core/config_text "
      "core/parallel core/run "
      "core/schedule core/schedule_text core/validate schedules"},
@@ -240,7 +242,7 @@ constexpr Room kRooms[] = {
     {"core/checkpoints", "core/base core/files"},
     {"core/config", "core/base core/parallel core/schedule core/tensor"},
     {"core/config/families", "core/base core/config"},
-    {"core/config_text", "core/base core/config core/launch_files core/schedule"},
+    {"core/config_text", "core/base core/config core/launch_files core/reinforcement core/schedule"},
     {"core/files", "core/base core/config"},
     {"core/launch_files",
      "core/base core/config core/launch_files/arguments core/launch_files/megatron "

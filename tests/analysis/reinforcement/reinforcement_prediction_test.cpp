@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "analysis/hardware/profiles/profiles.hpp"
+#include "analysis/reinforcement/fitting_change.hpp"
 #include "bench/plan/plan.hpp"
 #include "core/base/error.hpp"
 #include "core/config_text/load_config.hpp"
@@ -160,6 +161,26 @@ TEST(ReinforcementPrediction, ChangesAsItShould) {
   EXPECT_GT(longer({{"max_num_seqs", "8", ""}}), 1.2);
   EXPECT_LT(longer({{"packed_sequence", "true", ""}}), 0.9);
   EXPECT_LT(longer({{"kl_loss_coef", "0", ""}}), 1);
+}
+
+/// Advice that is followed fits.
+TEST(FittingChange, Fits) {
+  const std::vector<Overrides> too_large = {
+      {{"rollout_placement", "resident", ""}, {"gpu_memory_utilization", "0.6", ""}},
+      {{"model", "qwen2.5-14b", ""}, {"micro_batch_size", "4", ""}},
+  };
+  for (const Overrides& changes : too_large) {
+    const RunConfig config = config_with(changes);
+    const HardwareProfile& hardware = *find_hardware_preset(config.machine.hardware);
+    ASSERT_FALSE(predict_reinforcement(config, hardware, step_for).fits);
+    const std::optional<std::string> change = fitting_change(config, hardware, step_for);
+    ASSERT_TRUE(change);
+    const std::size_t colon = change->find(": ");
+    Overrides followed = changes;
+    followed.push_back(
+        {change->substr(0, colon), change->substr(colon + 2, change->find(" fits") - colon - 2), ""});
+    EXPECT_TRUE(predicted(followed).fits) << *change;
+  }
 }
 
 TEST(Refit, MovesShardsToShardsOrWholeTensors) {
