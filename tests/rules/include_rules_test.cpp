@@ -127,9 +127,11 @@ constexpr Room kRooms[] = {
      "analysis/predict analysis/reliability bench/ask bench/commands bench/measure/machine bench/plan "
      "bench/show/text bench/show/views/cluster bench/show/views/size core/base core/config"},
     {"bench/commands/run",
-     "bench/commands bench/evaluate bench/measure/machine bench/plan bench/processes/hosts "
+     "analysis/reinforcement bench/commands bench/evaluate bench/measure/machine bench/plan "
+     "bench/processes/hosts "
      "bench/processes/launch bench/run bench/run/recovery bench/show/report bench/show/text "
-     "bench/show/views bench/training/checkpoints core/base"},
+     "bench/show/views bench/training/checkpoints bench/training/trainer "
+     "core/base core/config core/config_text core/reinforcement"},
     {"bench/commands/schedules",
      "analysis/simulate bench/ask bench/commands bench/show/report bench/show/text core/base core/schedule "
      "core/schedule_text core/trace core/validate schedules"},
@@ -190,9 +192,10 @@ constexpr Room kRooms[] = {
      "bench/measure/operators "
      "bench/plan "
      "bench/processes/hosts bench/processes/launch bench/record "
-     "bench/show/report bench/training/checkpoints bench/training/generate bench/training/trainer "
-     "core/backends/mpi core/base core/config core/config_text core/run core/schedule kernels/cpu "
-     "kernels/emulated"},
+     "bench/show/report bench/training/checkpoints bench/training/generate "
+     "bench/training/reinforcement bench/training/trainer "
+     "core/backends/mpi core/base core/config core/config_text core/reinforcement core/run "
+     "core/schedule kernels/cpu kernels/emulated"},
     {"bench/run/recovery",
      "analysis/hardware analysis/predict analysis/reliability bench/evaluate bench/plan bench/record "
      "bench/training/checkpoints core/base core/config"},
@@ -228,6 +231,10 @@ constexpr Room kRooms[] = {
     {"bench/training/linear", "bench/training/parameters core/tensor"},
     {"bench/training/parameters",
      "core/base core/config core/config/families core/run core/schedule core/tensor kernels"},
+    {"bench/training/reinforcement",
+     "bench/training/checkpoints bench/training/ends bench/training/generate bench/training/parameters "
+     "bench/training/stage bench/training/trainer bench/training/weights core/base core/config "
+     "core/reinforcement core/run kernels"},
     {"bench/training/stage",
      "bench/training/ends bench/training/layer bench/training/parameters core/base core/run core/schedule"},
     {"bench/training/trainer",

@@ -194,7 +194,10 @@ void add_run_command(CLI::App& app, CommandAction& action) {
     action = [=, &app] {
       const Placement placement = find_placement(process_variables());
       require_mpi(placement);
-      if (!placement.one_of_several()) return launch_and_compare(*options, is_quiet(app));
+      if (!placement.one_of_several()) {
+        return options->config.load().reinforces() ? launch_reinforcement(*options, is_quiet(app))
+                                                   : launch_and_compare(*options, is_quiet(app));
+      }
       if (options->timeline) {
         throw InputError(
             "--timeline: found a process that is a rank already, expected one without a launcher; start "
@@ -202,7 +205,9 @@ void add_run_command(CLI::App& app, CommandAction& action) {
       }
       int argc = 0;
       char** argv = nullptr;
-      return run_as_rank(load_on_this_host(*options), options->files, argc, argv);
+      const RunConfig config = load_on_this_host(*options);
+      if (config.reinforces()) return reinforce_as_rank(*options, config);
+      return run_as_rank(config, options->files, argc, argv);
     };
   });
 }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "bench/training/ends/fp32_logits.hpp"
+#include "bench/training/ends/policy_loss.hpp"
 #include "bench/training/layer/norm.hpp"
 #include "bench/training/parameters/views.hpp"
 #include "core/config/common_vocabulary.hpp"
@@ -139,6 +140,16 @@ Number OutputEnd::loss(const Matrix& targets, double scale, OutputActivations& s
   // The 16-bit logits live until the loss is there, as in eager code.
   Tensor wide = fp32_copy(rank_.context, saved.logits);
   Number sum = cross_entropy(rank_, columns_, targets, wide, scale);
+  saved.logits = std::move(wide);
+  return sum;
+}
+
+Number OutputEnd::policy_loss(const Matrix& targets, const Matrix& tokens, double scale,
+                              OutputActivations& saved) const {
+  if (!rank_.context.config.numerics.loss_in_fp32())
+    return training::policy_loss(rank_.context, columns_, targets, tokens, saved.logits, scale);
+  Tensor wide = fp32_copy(rank_.context, saved.logits);
+  Number sum = training::policy_loss(rank_.context, columns_, targets, tokens, wide, scale);
   saved.logits = std::move(wide);
   return sum;
 }

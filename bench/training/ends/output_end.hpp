@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "bench/training/ends/rank_resources.hpp"
+#include "bench/training/ends/vocabulary_columns.hpp"
 #include "bench/training/ends/vocabulary_shard.hpp"
 
 namespace plumbline::training {
@@ -14,12 +15,6 @@ namespace plumbline::training {
 /// gradient, or, where it works in fp32, replaces them by a gradient in fp32.
 struct OutputActivations {
   Tensor input, norm, stats, logits;
-};
-
-/// Range of the vocabulary in a rank's logits.
-struct VocabularyColumns {
-  std::int64_t first;  // id of the first column
-  std::int64_t valid;  // columns that are no padding
 };
 
 /// Turns the logits (T, v) into their gradient times `scale` and returns the loss summed over the
@@ -44,6 +39,9 @@ class OutputEnd {
   Tensor project(const Matrix& norm, Category category, DType type) const;
   /// The loss of the logits, summed over the tokens; leaves their gradient times `scale`.
   Number loss(const Matrix& targets, double scale, OutputActivations& saved) const;
+  /// The same of the policy: `tokens` as in Operators::policy_loss.
+  Number policy_loss(const Matrix& targets, const Matrix& tokens, double scale,
+                     OutputActivations& saved) const;
   /// Says, right before it is written, where the gradient of the last layer's output goes.
   using Place = std::function<Matrix()>;
   /// Input and weight gradients; frees all of `saved`.

@@ -39,6 +39,9 @@ struct RankResources {
   Tensor inputs, targets;  // (M, T) token ids, where a first or last stage or a shard needs them
   /// (modules·M, T), module after module: inputs and targets of the MTP modules; on a last stage.
   Tensor module_inputs, module_targets;
+  /// (4·M, T) fp32, micro-batch after micro-batch: Operators::policy_loss's tokens; a last stage's in
+  /// reinforcement learning.
+  Tensor policy_tokens;
   std::vector<std::int64_t> module_counted;  // as counted_tokens, of every module
   std::vector<ExpertLoad> expert_load;       // of this step's forwards; MoE layers only
   std::int64_t step = 0;                     // of training, the first is 1: decides dropped elements
@@ -69,6 +72,9 @@ struct RankResources {
   /// The same of the loss that gradients are of.
   double scaled_per_token() const { return context.loss_scale() * per_token(); }
   Matrix target_tokens(std::uint32_t microbatch) const { return targets.matrix().row_range(microbatch, 1); }
+  Matrix policy_tokens_of(std::uint32_t microbatch) const {
+    return policy_tokens.matrix().row_range(4 * std::int64_t{microbatch}, 4);
+  }
   /// The same for a module.
   Matrix module_tokens(const Tensor& of, std::size_t module, std::uint32_t microbatch) const {
     return of.matrix().row_range(static_cast<std::int64_t>(module) * placement.microbatches + microbatch, 1);

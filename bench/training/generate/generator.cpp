@@ -144,8 +144,8 @@ void warm_up(const Run& run, const RunConfig& config) {
 }
 
 /// Sequences of the last stage of each replica, on every rank. `together`: sequences of a batch.
-void share_sequences(GenerationResult& result, std::int64_t together, Communicator& control) {
-  const Layout& layout = control.layout();
+void share_sequences(GenerationResult& result, std::int64_t together, const Layout& layout,
+                     Communicator& control) {
   for (std::int64_t i = 0; i < std::ssize(result.sequences); ++i) {
     GeneratedSequence& sequence = result.sequences[static_cast<std::size_t>(i)];
     const int replica = static_cast<int>(i / together % layout.data);
@@ -176,26 +176,34 @@ GenerationResult generate(const RunConfig& config, const GenerationRequest& requ
                                         ? training::random_weights(config.measure.seed, config.model.init_std)
                                         : training::checkpoint_weights(config.files.weights, config.model));
   }
+  warm_up({model, control, request}, config);
+  return continue_prompts(model, request, control, progress);
+}
+
+GenerationResult continue_prompts(GenerationModel& model, const GenerationRequest& request,
+                                  Communicator& control, const GenerationProgress& progress) {
+  const training::TrainingContext& context = model.resources().context;
+  const RunConfig& config = context.config;
+  const Layout& layout = context.communicator.layout();
   const Run run{model, control, request};
-  warm_up(run, config);
   GenerationResult result;
   result.sequences.resize(request.prompts.size());
   const std::int64_t all = std::ssize(request.prompts);
   const std::int64_t together = config.batch.micro_batch_size;
   // Replicas take batches in turn.
-  const std::int64_t in_turn = together * control.layout().data;
-  const std::int64_t mine = together * control.layout().coordinates(control.rank()).data;
+  const std::int64_t in_turn = together * layout.data;
+  const std::int64_t mine = together * layout.coordinates(control.rank()).data;
   const std::int64_t passes = (all + in_turn - 1) / in_turn * request.max_new_tokens;
   for (std::int64_t before = 0; before < passes; before += request.max_new_tokens) {
     const std::int64_t first = before / request.max_new_tokens * in_turn + mine;
     const std::int64_t count = std::clamp<std::int64_t>(all - first, 0, together);
     if (count == 0 && !config.spreads_experts()) break;
     const std::function<void(std::int64_t)> passed = [&](std::int64_t done) {
-      if (progress && communicator.rank() == 0) progress(before + done, passes);
+      if (progress && control.rank() == 0) progress(before + done, passes);
     };
     Batch(run, first, count, result, passed).run();
   }
-  share_sequences(result, together, control);
+  share_sequences(result, together, layout, control);
   result.prefill = Seconds{largest_of(control, result.prefill.value)};
   result.decode = Seconds{largest_of(control, result.decode.value)};
   result.decode_passes = largest_of(control, result.decode_passes);

@@ -76,6 +76,10 @@ RankStages::RankStages(const RunConfig& config, const Schedule& schedule, Operat
       rank_.inputs = make_tokens("input tokens");
     if ((entry.part.last() || config_.parallel.splits_vocabulary()) && !rank_.targets)
       rank_.targets = make_tokens("target tokens");
+    if (config_.reinforces() && entry.part.last()) {
+      rank_.policy_tokens = rank_.context.make_fp32(Category::workspace, "policy tokens", 4 * microbatches,
+                                                    rank_.context.shape.tokens);
+    }
     if (entry.part.modules > 0) {
       const auto make_ahead = [&](const char* holder) {
         return arena.allocate(Category::workspace, holder, entry.part.modules * microbatches,

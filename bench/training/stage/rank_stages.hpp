@@ -38,6 +38,13 @@ class RankStages final : public StageProgram {
   void use_conversations(std::vector<Conversations> by_microbatch) {
     rank_.conversations = std::move(by_microbatch);
   }
+  /// Before start_step, in reinforcement learning on a last stage: rows of RankResources::policy_tokens. The
+  /// loss is then the sum of weighted token losses if start_step counts 1 token.
+  void use_policy_tokens(const float* tokens) {
+    if (rank_.policy_tokens) rank_.context.operators.upload(tokens, rank_.policy_tokens);
+  }
+  /// For forwards between steps.
+  RankResources& resources() { return rank_; }
   /// Pairs of tokens in this step's backwards of packed sequences, summed over the rank's layers.
   double attended_pairs() const { return rank_.attended_pairs; }
   /// The next start_step begins the step just made once more: the same elements are dropped.

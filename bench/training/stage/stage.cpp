@@ -186,7 +186,11 @@ void ModelStage::forward(std::uint32_t microbatch) {
     output_->forward(microbatch, state.output);
   }
   if (!context.config.distillation.teacher && vocabulary_ == nullptr) {
-    add_loss(output_->loss(rank_.target_tokens(microbatch), rank_.scaled_per_token(), state.output));
+    const Matrix targets = rank_.target_tokens(microbatch);
+    const double scale = rank_.scaled_per_token();
+    add_loss(rank_.policy_tokens
+                 ? output_->policy_loss(targets, rank_.policy_tokens_of(microbatch), scale, state.output)
+                 : output_->loss(targets, scale, state.output));
   }
   if (modules_) modules_->loss(microbatch, state.modules, module_losses_);
 }

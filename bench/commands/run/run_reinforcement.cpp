@@ -1,0 +1,178 @@
+// `plumbline run` of a task of reinforcement learning: time and memory of every phase.
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+#include "analysis/reinforcement/reinforcement_prediction.hpp"
+#include "bench/commands/run/run_options.hpp"
+#include "bench/plan/keys_without_effect.hpp"
+#include "bench/plan/plan.hpp"
+#include "bench/processes/launch/interrupts.hpp"
+#include "bench/processes/launch/launch.hpp"
+#include "bench/processes/launch/launch_output.hpp"
+#include "bench/processes/launch/run_folder.hpp"
+#include "bench/run/reinforcing_rank.hpp"
+#include "bench/show/text/figures.hpp"
+#include "bench/show/text/progress.hpp"
+#include "bench/training/trainer/run_files.hpp"
+#include "core/base/atomic_file.hpp"
+#include "core/base/byte_text.hpp"
+#include "core/base/error.hpp"
+#include "core/base/output_json.hpp"
+#include "core/base/standard_streams.hpp"
+#include "core/base/text_input.hpp"
+#include "core/config/config_checks.hpp"
+#include "core/config_text/config_listing.hpp"
+#include "core/reinforcement/phases.hpp"
+
+namespace plumbline {
+namespace {
+
+using reinforcement::kPhases;
+using reinforcement::Phase;
+using reinforcement::phase_name;
+using reinforcement::PhaseSummary;
+using reinforcement::ReinforcementResult;
+
+/// Options of a training step's measurement.
+void check_options(const RunCommand& command) {
+  const auto refuse = [](bool given, const char* option) {
+    if (given) {
+      throw InputError(fmt::format(
+          "{}: found with a task of reinforcement learning, expected task train or sft; leave it out",
+          option));
+    }
+  };
+  refuse(command.timeline, "--timeline");
+  refuse(!command.files.trace.empty(), "--trace");
+  refuse(!command.files.checkpoints.folder.empty(), "--checkpoint-dir");
+  refuse(!command.failures.empty(), "--inject-failures");
+  refuse(!command.launcher.launcher.empty() || !command.launcher.hostfile.empty(), "--launcher, --hostfile");
+}
+
+void require_executable(const RunConfig& config) {
+  if (const auto reason = why_phases_invalid(config)) throw InputError(*reason);
+  const RunConfig layers = update_config(config);
+  if (const auto reason = why_unsupported(layers)) throw InputError(*reason);
+  if (const std::string reason = reinforcement::why_not_executed(config, schedule_for(layers));
+      !reason.empty())
+    throw InputError(reason);
+}
+
+/// `numbers`: of a run that computes some.
+std::string to_json(const ReinforcementResult& result, bool numbers) {
+  OrderedJson json;
+  json["phases"] = OrderedJson::array();
+  for (std::size_t i = 0; i < kPhases; ++i) {
+    const PhaseSummary& phase = result.phases[i];
+    if (phase.peak == Bytes{}) continue;  // not of this step
+    json["phases"].push_back({{"phase", phase_name(static_cast<Phase>(i))},
+                              {"time_s", phase.time.value},
+                              {"peak_bytes", phase.peak.value},
+                              {"held_bytes", phase.held.value}});
+  }
+  json["step_s"] = result.step.value;
+  json["refit_sent_bytes"] = result.refit_sent.value;
+  json["refit_copied_bytes"] = result.refit_copied.value;
+  json["response_tokens"] = result.mean_length;
+  if (numbers) {
+    json["rewards"] = result.rewards;
+    json["losses"] = result.losses;
+    json["gradient_norm"] = result.gradient_norm;
+  }
+  return output_json(json, -1);
+}
+
+/// Predicted beside measured.
+void add_prediction(const RunConfig& config, OrderedJson& json) {
+  std::string note;
+  const HardwareProfile hardware = hardware_of(config, note);
+  const ReinforcementPrediction prediction = predict_reinforcement(config, hardware, step_for);
+  if (!note.empty()) say(fmt::format("note: {}\n", note));
+  for (OrderedJson& phase : json["phases"]) {
+    for (const StepPhase& each : prediction.phases) {
+      if (each.name != phase["phase"].get<std::string>()) continue;
+      Bytes bytes;
+      for (const MemoryPart& part : each.memory) bytes += part.bytes;
+      phase["predicted_time_s"] = each.time.value;
+      phase["predicted_bytes"] = bytes.value;
+    }
+  }
+  json["predicted_step_s"] = prediction.step.value;
+}
+
+std::string to_text(const OrderedJson& json) {
+  const auto time = [](const OrderedJson& of, const char* key) {
+    return of.contains(key) ? readable_time(of[key].get<double>()) : std::string();
+  };
+  const auto bytes = [](const OrderedJson& of, const char* key) {
+    return of.contains(key) ? brief_bytes({of[key].get<std::int64_t>()}) : std::string();
+  };
+  std::string text = fmt::format("{:<28}{:>12}{:>12}{:>14}{:>14}{:>14}\n", "phase", "predicted", "measured",
+                                 "predicted", "peak memory", "held after");
+  for (const OrderedJson& phase : json["phases"]) {
+    text +=
+        fmt::format("{:<28}{:>12}{:>12}{:>14}{:>14}{:>14}\n", phase["phase"].get<std::string>(),
+                    time(phase, "predicted_time_s"), time(phase, "time_s"), bytes(phase, "predicted_bytes"),
+                    bytes(phase, "peak_bytes"), bytes(phase, "held_bytes"));
+  }
+  text += fmt::format("{:<28}{:>12}{:>12}\n", "step", time(json, "predicted_step_s"), time(json, "step_s"));
+  text += fmt::format("refit: {} between ranks, {} within them; responses of {:.1f} tokens\n",
+                      bytes(json, "refit_sent_bytes"), bytes(json, "refit_copied_bytes"),
+                      json["response_tokens"].get<double>());
+  if (!json.contains("rewards")) return text;
+  for (std::size_t i = 0; i < json["rewards"].size(); ++i)
+    text += fmt::format("step {}: reward {:.4f}, loss {:.6f}\n", i + 1, json["rewards"][i].get<double>(),
+                        json["losses"][i].get<double>());
+  return text;
+}
+
+}  // namespace
+
+int launch_reinforcement(const RunCommand& command, bool quiet) {
+  const RunConfig config = command.config.load_with_notes();
+  check_options(command);
+  require_executable(config);
+  for (const std::string& remark : training::check_files(config)) say(fmt::format("note: {}\n", remark));
+  for (const std::string& idle : keys_without_effect(config)) say(fmt::format("note: {}\n", idle));
+  const Interrupts interrupts;
+  const RunFolder scratch(RunFolderUse::files);
+  write_whole_file(scratch.path() + "/config.yaml", to_yaml(config));
+  const std::string output = scratch.path() + "/output";
+  Progress progress(1, 0, quiet ? nullptr : stderr);
+  LaunchSpec spec;
+  spec.program = self_path();
+  spec.arguments = {"run", scratch.path() + "/config.yaml"};
+  spec.ranks = config.layout().world();
+  if (config.measure.timeout_s) spec.timeout = {*config.measure.timeout_s};
+  spec.timeout_per_step = !config.measure.timeout_s;
+  spec.bind_ranks = config.machine.backend == Backend::cpu;
+  spec.environment = {{kRecordOutVariable, output}};
+  spec.on_tick = [] { return !Interrupts::requested(); };
+  spec.on_line = [&](const OutputLine& line) {
+    if (const auto step = step_of(line)) progress.update(step->first, step->second, "steps");
+  };
+  const LaunchResult result = launch(spec);
+  if (result.ending == Ending::stopped) throw Error("stopped, nothing was measured");
+  if (!result.ok()) {
+    const auto [status, reason] = meaning_of(result);
+    throw Error(fmt::format("{}: {}", name_of(status), reason), exit_code_of(status));
+  }
+  OrderedJson measured = OrderedJson::parse(read_text_file(output, kLargestRecord));
+  add_prediction(config, measured);
+  fmt::print("{}", command.json ? output_json(measured, 2) + "\n" : to_text(measured));
+  return static_cast<int>(ExitCode::done);
+}
+
+int reinforce_as_rank(const RunCommand& command, const RunConfig& config) {
+  check_options(command);
+  require_executable(config);
+  return run_as_reinforcing_rank(config, [&](const ReinforcementResult& result) {
+    const std::string text = to_json(result, config.machine.backend != Backend::emulated);
+    if (const char* path = std::getenv(kRecordOutVariable)) return write_whole_file(path, text);
+    fmt::print("{}\n", text);
+  });
+}
+
+}  // namespace plumbline

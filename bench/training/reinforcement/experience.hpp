@@ -1,0 +1,39 @@
+// Responses of a step, and batches of them for the model.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/config/run_config.hpp"
+
+namespace plumbline::reinforcement {
+
+struct Response {
+  std::vector<std::int32_t> prompt, ids;
+  std::vector<float> log_probabilities{};            // of the ids, by the actor that drew them
+  std::vector<float> reference_log_probabilities{};  // empty without a reference
+  double reward = 0;
+  double advantage = 0;  // of every id
+};
+
+/// Rows of one replica for RankStages: (M, T) inputs, targets, which are -100 but for responses' ids, and
+/// (4M, T) policy tokens. Behind a sequence is padding of token 0.
+struct PolicyBatch {
+  std::vector<std::int32_t> inputs, targets;
+  std::vector<float> policy;
+};
+
+/// Micro-batch m of replica d takes the responses (m·D + d)·b … of `batch`, as StepData does. A token's
+/// weight is by `loss_agg_mode` over all of `batch`.
+PolicyBatch policy_batch(const RunConfig& config, std::span<const Response> batch, int replica);
+
+/// The same for one micro-batch without policy tokens, from response `first` on.
+PolicyBatch scored_batch(const RunConfig& config, std::span<const Response> responses, std::int64_t first);
+
+/// Row of the response's id `i` in its sequence.
+inline std::int64_t row_of(const Response& response, std::int64_t i) {
+  return std::ssize(response.prompt) - 1 + i;
+}
+
+}  // namespace plumbline::reinforcement

@@ -1,0 +1,82 @@
+#include "bench/training/reinforcement/reinforcement_run.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "bench/training/trainer/host_values.hpp"
+#include "core/base/error.hpp"
+#include "core/base/statistics.hpp"
+
+namespace plumbline::reinforcement {
+namespace {
+
+/// A phase of one step, over all ranks.
+PhaseSummary over_ranks(Communicator& control, const PhaseMeasurement& mine) {
+  PhaseSummary largest;
+  for (const PhaseSummary& each :
+       training::from_every_rank(control, PhaseSummary{mine.time, mine.peak.total(), mine.after.total()})) {
+    largest.time = std::max(largest.time, each.time);
+    largest.peak = std::max(largest.peak, each.peak);
+    largest.held = std::max(largest.held, each.held);
+  }
+  return largest;
+}
+
+Bytes sum_over_ranks(Communicator& control, Bytes mine) {
+  Bytes sum;
+  for (const Bytes each : training::from_every_rank(control, mine)) sum += each;
+  return sum;
+}
+
+double mean_length(const std::vector<Response>& responses) {
+  std::int64_t tokens = 0;
+  for (const Response& each : responses) tokens += std::ssize(each.ids);
+  return static_cast<double>(tokens) / static_cast<double>(responses.size());
+}
+
+}  // namespace
+
+ReinforcementResult reinforce(const RunConfig& config, const Schedule& schedule, Operators& operators,
+                              Communicator& training, Communicator& rollout, Communicator& control,
+                              std::unique_ptr<MemorySource> memory, const ReinforcementProgress& progress) {
+  const bool emulated = config.machine.backend == Backend::emulated;
+  Arena arena(config.machine.memory_budget, std::move(memory));
+  ReinforcementStep step(config, schedule, operators, training, rollout, control, arena);
+  if (!emulated) step.load(training::initial_weights(config));
+  ReinforcementResult result;
+  std::array<std::vector<Seconds>, kPhases> times;
+  std::vector<Seconds> steps;
+  const int all = config.measure.warmup_steps + config.measure.steps;
+  for (int index = 0; index < all; ++index) {
+    const StepOutcome outcome = step.run(index);
+    result.rewards.push_back(outcome.mean_reward);
+    result.losses.push_back(mean(outcome.losses));
+    result.gradient_norm = outcome.gradient_norm;
+    result.mean_length = mean_length(outcome.responses);
+    if (!emulated && !std::isfinite(result.losses.back())) {
+      throw Error(fmt::format("step {}: found a loss that is not finite; change learning_rate or precision",
+                              index + 1));
+    }
+    result.refit_sent = sum_over_ranks(control, outcome.refit.sent);
+    result.refit_copied = sum_over_ranks(control, outcome.refit.copied);
+    Seconds sum;
+    for (std::size_t phase = 0; phase < kPhases; ++phase) {
+      const PhaseSummary found = over_ranks(control, outcome.phases[phase]);
+      PhaseSummary& kept = result.phases[phase];
+      kept.peak = std::max(kept.peak, found.peak);
+      kept.held = std::max(kept.held, found.held);
+      sum += found.time;
+      if (index >= config.measure.warmup_steps) times[phase].push_back(found.time);
+    }
+    if (index >= config.measure.warmup_steps) steps.push_back(sum);
+    if (control.rank() == 0 && progress) progress(index + 1, all, outcome.mean_reward);
+  }
+  for (std::size_t phase = 0; phase < kPhases; ++phase)
+    if (!times[phase].empty()) result.phases[phase].time = lower_median(times[phase]);
+  if (!steps.empty()) result.step = lower_median(steps);
+  return result;
+}
+
+}  // namespace plumbline::reinforcement

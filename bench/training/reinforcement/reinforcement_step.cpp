@@ -1,0 +1,153 @@
+#include "bench/training/reinforcement/reinforcement_step.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "bench/training/generate/prompts.hpp"
+#include "bench/training/reinforcement/advantages.hpp"
+#include "bench/training/reinforcement/scoring.hpp"
+#include "bench/training/trainer/host_values.hpp"
+#include "core/config/common_vocabulary.hpp"
+#include "core/reinforcement/phases.hpp"
+
+namespace plumbline::reinforcement {
+namespace {
+
+/// Forwards alone, whole on every replica.
+RunConfig forward_config(RunConfig config) {
+  config.parallel.dp.zero_stage = 0;
+  config.parallel.dp.overlap_param_gather.reset();
+  config.recompute.granularity = Recompute::none;
+  config.mixture = MixtureConfig();
+  return config;
+}
+
+/// A loss of an update on every rank: last stages have shares, tensor ranks the same ones.
+double sum_of_shares(Communicator& control, const Layout& layout, double share) {
+  const std::vector<double> shares = training::from_every_rank(control, share);
+  double sum = 0;
+  for (int rank = 0; rank < layout.world(); ++rank)
+    if (layout.coordinates(rank).tensor == 0) sum += shares[static_cast<std::size_t>(rank)];
+  return sum;
+}
+
+}  // namespace
+
+ReinforcementStep::ReinforcementStep(const RunConfig& config, const Schedule& schedule, Operators& operators,
+                                     Communicator& training, Communicator& rollout, Communicator& control,
+                                     Arena& arena)
+    : config_(config),
+      rollout_config_(rollout_config(config)),
+      reference_config_(forward_config(config)),
+      schedule_(schedule),
+      operators_(operators),
+      training_(training),
+      rollout_(rollout),
+      control_(control),
+      arena_(arena),
+      actor_(config_, schedule, operators, training, arena) {
+  if (config_.reinforcement.loss.kl_coef == 0) return;
+  const training::StageMap placement(schedule);
+  reference_.emplace(
+      training::TrainingContext{reference_config_, training::LayerWidths(reference_config_), operators,
+                                training, arena, reference_communication_, Category::workspace, nullptr,
+                                nullptr, true},
+      placement,
+      rank_parameters(reference_config_, placement, training.layout().coordinates(training.rank())),
+      actor_.resources().shared.attention_scratch);
+}
+
+void ReinforcementStep::load(const training::SliceReader& weights) {
+  load_weights(actor_, weights);
+  if (reference_) load_weights(*reference_, weights);
+}
+
+template <class Work>
+void ReinforcementStep::measure(Phase phase, StepOutcome& outcome, const Work& work) {
+  training_.barrier(Group::world);
+  arena_.reset_peak();
+  const Seconds start = training_.now();
+  work();
+  operators_.synchronize();
+  outcome.phases[static_cast<std::size_t>(phase)] = {training_.now() - start, arena_.at_peak(),
+                                                     arena_.allocated()};
+}
+
+StepOutcome ReinforcementStep::run(int index) {
+  StepOutcome outcome;
+  draw_responses(index, outcome);
+  const auto add_scores = [&](Phase phase, training::RankResources& model,
+                              std::vector<float> Response::*scores) {
+    measure(phase, outcome, [&] {
+      std::vector<std::vector<float>> found = score(model, outcome.responses, control_);
+      for (std::size_t i = 0; i < found.size(); ++i) outcome.responses[i].*scores = std::move(found[i]);
+    });
+  };
+  add_scores(Phase::actor_scores, actor_.resources(), &Response::log_probabilities);
+  if (reference_) add_scores(Phase::reference_scores, *reference_, &Response::reference_log_probabilities);
+  measure(Phase::advantages, outcome, [&] { set_advantages(outcome); });
+  measure(Phase::updates, outcome, [&] { update(outcome); });
+  return outcome;
+}
+
+/// Refit and rollout: the model that generates lives from one to the other.
+void ReinforcementStep::draw_responses(int index, StepOutcome& outcome) {
+  const ReinforcementConfig& keys = config_.reinforcement;
+  const std::uint64_t seed = config_.measure.seed + static_cast<std::uint64_t>(index);
+  const generation::Prompts prompts =
+      generation::random_prompts(keys.prompts, config_.prompt_tokens(), common_vocab(config_), seed);
+  generation::GenerationRequest request;
+  for (const std::vector<std::int32_t>& prompt : prompts)
+    request.prompts.insert(request.prompts.end(), static_cast<std::size_t>(keys.group_size), prompt);
+  request.max_new_tokens = config_.generation.max_new_tokens;
+  request.end_ids = end_ids_;
+  request.sampling.temperature = 1;
+  request.sampling.seed = seed;
+  std::unique_ptr<generation::GenerationModel> model;
+  measure(Phase::refit, outcome, [&] {
+    model = std::make_unique<generation::GenerationModel>(rollout_config_, operators_, rollout_, arena_);
+    outcome.refit = refit(actor_.resources(), model->resources());
+  });
+  measure(Phase::rollout, outcome, [&] {
+    generation::GenerationResult made = continue_prompts(*model, request, control_);
+    for (std::size_t i = 0; i < request.prompts.size(); ++i)
+      outcome.responses.push_back({std::move(request.prompts[i]), std::move(made.sequences[i].ids)});
+    model.reset();
+  });
+}
+
+void ReinforcementStep::set_advantages(StepOutcome& outcome) const {
+  std::vector<double> rewards;
+  for (Response& response : outcome.responses)
+    rewards.push_back(response.reward = rule_reward(response.ids, common_vocab(config_)));
+  const std::vector<double> advantages = group_advantages(rewards, config_.reinforcement.group_size);
+  for (std::size_t i = 0; i < advantages.size(); ++i) outcome.responses[i].advantage = advantages[i];
+  outcome.mean_reward =
+      std::accumulate(rewards.begin(), rewards.end(), 0.0) / static_cast<double>(rewards.size());
+}
+
+void ReinforcementStep::update(StepOutcome& outcome) {
+  const auto batch = static_cast<std::size_t>(config_.batch.global_batch_size);
+  const bool computes = config_.machine.backend != Backend::emulated;
+  const int replica = training_.layout().coordinates(training_.rank()).data;
+  const std::span<const Response> all = outcome.responses;
+  for (int epoch = 0; epoch < config_.reinforcement.epochs; ++epoch) {
+    for (std::size_t first = 0; first < all.size(); first += batch) {
+      if (computes) {
+        const PolicyBatch rows = policy_batch(config_, all.subspan(first, batch), replica);
+        actor_.use_policy_tokens(rows.policy.data());
+        actor_.start_step(rows.inputs.data(), rows.targets.data(), 1);
+      } else {
+        actor_.start_step(nullptr, nullptr, 1);
+      }
+      execute(schedule_, actor_, training_, training_.now(),
+              config_.parallel.effective_overlap_p2p_comm() ? Receives::ahead : Receives::in_their_turn);
+      operators_.synchronize();
+      outcome.losses.push_back(sum_of_shares(control_, training_.layout(), actor_.loss()));
+    }
+  }
+  outcome.gradient_norm = actor_.gradient_norm();
+}
+
+}  // namespace plumbline::reinforcement

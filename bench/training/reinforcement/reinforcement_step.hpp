@@ -1,0 +1,86 @@
+// A step of GRPO on one rank (arXiv:2402.03300), phase after phase.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bench/training/generate/generator.hpp"
+#include "bench/training/reinforcement/experience.hpp"
+#include "bench/training/reinforcement/refit.hpp"
+#include "bench/training/stage/rank_stages.hpp"
+#include "bench/training/weights/weights.hpp"
+
+namespace plumbline::reinforcement {
+
+enum class Phase { refit, rollout, actor_scores, reference_scores, advantages, updates };
+constexpr int kPhases = 6;
+constexpr std::string_view phase_name(Phase phase) {
+  constexpr std::string_view kNames[] = {
+      "refit", "rollout", "actor log-probabilities", "reference log-probabilities", "advantages", "updates"};
+  return kNames[static_cast<std::size_t>(phase)];
+}
+
+/// One phase on one rank; all 0 without a reference of its phase.
+struct PhaseMeasurement {
+  Seconds time;
+  MemoryBreakdown peak;   // at the moment of its largest total
+  MemoryBreakdown after;  // at its end
+};
+
+struct StepOutcome {
+  std::array<PhaseMeasurement, kPhases> phases;
+  std::vector<Response> responses;  // on all ranks
+  std::vector<double> losses;       // of every update, on all ranks
+  double gradient_norm = 0;         // of the last one
+  double mean_reward = 0;
+  RefitTraffic refit;
+};
+
+/// Why a valid step is not executed, or empty. One line that names the key.
+std::string why_not_executed(const RunConfig& config, const Schedule& schedule);
+
+class ReinforcementStep {
+ public:
+  /// Allocates the training state and, with a KL coefficient, the reference; both stay. `rollout`: of
+  /// rollout_config()'s layout. Weights are undefined until load(). All must outlive it. Throws OutOfMemory.
+  ReinforcementStep(const RunConfig& config, const Schedule& schedule, Operators& operators,
+                    Communicator& training, Communicator& rollout, Communicator& control, Arena& arena);
+
+  /// Weights of actor and reference. Not emulated.
+  void load(const training::SliceReader& weights);
+  /// A response ends with one of these ids, or after max_new_tokens.
+  void end_with(std::vector<std::int32_t> ids) { end_ids_ = std::move(ids); }
+  /// Step `index`, from 0 on. Prompts and draws follow from seed + index. Collective.
+  StepOutcome run(int index);
+
+  training::RankStages& actor() { return actor_; }
+
+ private:
+  template <class Work>
+  void measure(Phase phase, StepOutcome& outcome, const Work& work);
+  void draw_responses(int index, StepOutcome& outcome);
+  void set_advantages(StepOutcome& outcome) const;
+  void update(StepOutcome& outcome);
+
+  const RunConfig config_;
+  const RunConfig rollout_config_;
+  const RunConfig reference_config_;
+  const Schedule& schedule_;
+  Operators& operators_;
+  Communicator& training_;
+  Communicator& rollout_;
+  Communicator& control_;
+  Arena& arena_;
+  training::RankStages actor_;
+  Seconds reference_communication_;
+  std::optional<training::RankResources> reference_;
+  std::vector<std::int32_t> end_ids_;
+};
+
+}  // namespace plumbline::reinforcement

@@ -1,0 +1,86 @@
+// `plumbline run` of task grpo as a script sees it.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+
+#include "tests/bench/commands/program_folder.hpp"
+
+namespace plumbline::run_reinforcement_test {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+class RunReinforcement : public ProgramFolder {
+ protected:
+  Said run(const std::string& arguments) const {
+    const std::string model = fmt::format("{}/tests/golden/llama", PLUMBLINE_SOURCE_DIR);
+    write("grpo.yaml", fmt::format("task: grpo\nmodel: {0}/config.json\nweights: {0}\n"
+                                   "num_prompts_per_step: 4\nnum_generations_per_prompt: 4\n"
+                                   "rollout_placement: resident\nprompt_length: 6\nmax_new_tokens: 8\n"
+                                   "seq_length: 16\nmicro_batch_size: 1\nglobal_batch_size: 8\n"
+                                   "precision: fp32\nwarmup_steps: 1\nsteps: 2\n",
+                                   model));
+    return plumbline("run grpo.yaml " + arguments);
+  }
+  json measured(const std::string& arguments) const {
+    const Said said = run(arguments + " --json");
+    EXPECT_EQ(said.exit_code, 0) << said.err;
+    return json::parse(said.out, nullptr, false);
+  }
+};
+
+TEST_F(RunReinforcement, PrintsTimeAndMemoryOfEveryPhase) {
+  const Said said = run("");
+  ASSERT_EQ(said.exit_code, 0) << said.err;
+  for (const char* phase : {"refit ", "rollout ", "actor log-probabilities ", "reference log-probabilities ",
+                            "advantages ", "updates ", "step "})
+    EXPECT_THAT(said.out, HasSubstr(std::string("\n") + phase)) << phase;
+  EXPECT_THAT(said.out, HasSubstr("step 3: reward "));
+}
+
+TEST_F(RunReinforcement, HasTheSameMemoryEmulated) {
+  for (const char* split : {"--tp 2", "--pp 2 --set rollout_pipeline_model_parallel_size=1 --world-size 2",
+                            "--world-size 2 --zero-stage 3"}) {
+    const json cpu = measured(split);
+    const json emulated = measured(std::string(split) +
+                                   " --backend emulated --emulated-clock virtual --hardware h100-sxm-80gb");
+    ASSERT_EQ(cpu["phases"].size(), 6U) << split;
+    for (std::size_t i = 0; i < cpu["phases"].size(); ++i) {
+      const json& one = cpu["phases"][i];
+      const json& other = emulated["phases"][i];
+      EXPECT_EQ(other["peak_bytes"], one["peak_bytes"]) << split << one["phase"];
+      EXPECT_EQ(other["held_bytes"], one["held_bytes"]) << split << one["phase"];
+      EXPECT_GE(other["time_s"], 0) << split << one["phase"];
+      const json& held = cpu["phases"][i == 0 ? 0 : 1]["held_bytes"];  // the refit's model is freed
+      EXPECT_EQ(one["held_bytes"], held) << split << one["phase"];
+    }
+    EXPECT_EQ(emulated["refit_sent_bytes"], cpu["refit_sent_bytes"]) << split;
+  }
+}
+
+TEST_F(RunReinforcement, RefusesBadInputWithOneLine) {
+  for (const auto& [arguments, line] : {
+           std::pair("--set task=ppo", "task: found ppo"),
+           std::pair("--set rollout_placement=colocated", "rollout_placement: found"),
+           std::pair("--set num_generations_per_prompt=1", "num_generations_per_prompt: found 1"),
+           std::pair("--set num_prompts_per_step=3", "global_batch_size: found 8"),
+           std::pair("--set rollout_software=vllm", "rollout_software: found"),
+           std::pair("--set hidden_dropout=0.1", "hidden_dropout: found"),
+           std::pair("--set max_new_tokens=11", "prompt_length: found 6"),
+           std::pair("--trace t.json", "--trace: found"),
+       }) {
+    const Said said = run(arguments);
+    EXPECT_EQ(said.exit_code, 2) << arguments;
+    EXPECT_THAT(said.err, HasSubstr(line)) << arguments;
+    EXPECT_EQ(std::count(said.err.begin(), said.err.end(), '\n'), 1) << said.err;
+  }
+}
+
+}  // namespace
+}  // namespace plumbline::run_reinforcement_test

@@ -1,0 +1,40 @@
+// The golden llama as an actor on the ranks of a test.
+#pragma once
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "bench/plan/plan.hpp"
+#include "bench/training/reinforcement/reinforcement_step.hpp"
+#include "core/backends/mpi/mpi_communicator.hpp"
+#include "core/reinforcement/phases.hpp"
+#include "kernels/cpu/cpu_operators.hpp"
+#include "tests/bench/training/support/training_support.hpp"
+
+namespace plumbline::reinforcement {
+
+/// Keys of tests/golden/make_grpo.py.
+RunConfig grpo_config();
+
+/// A rank's step with everything that it works with.
+struct RankOfStep {
+  explicit RankOfStep(const RunConfig& of, Bytes budget = {})
+      : config(of),
+        schedule(schedule_for(config)),
+        operators(make_cpu_operators()),
+        training(config.layout()),
+        rollout(rollout_config(config).layout()),
+        arena(budget, host_memory()),
+        step(config, schedule, *operators, training, rollout, training, arena) {}
+
+  RunConfig config;
+  Schedule schedule;
+  std::unique_ptr<Operators> operators;
+  MpiCommunicator training, rollout;
+  Arena arena;
+  ReinforcementStep step;
+};
+
+}  // namespace plumbline::reinforcement
