@@ -55,6 +55,22 @@ struct ScanRates {
   friend bool operator==(const ScanRates&, const ScanRates&) = default;
 };
 
+/// Kernels of inference engines: a time without operands, and shares of the bandwidth or the peak. 0: not
+/// known.
+struct ServingRates {
+  double product_s = 0;      // product of few rows, which reads a weight matrix
+  double product_share = 0;  // of the bandwidth
+  double product_peak = 0;   // share of the 16-bit peak with up to 1024 rows, at the clocks of decoding
+  double attention_s = 0;    // one query per sequence over a KV cache, all sequences in a kernel
+  double attention_share = 0;
+  double experts_s = 0;         // experts of a layer: sorting, two grouped products, activation, sum
+  double experts_share = 0;     // of the bandwidth, while their weights are read
+  double experts_peak = 0;      // share of the 16-bit peak
+  double reduce_s = 0;          // stage of an all-reduce over NVLink in a kernel of its own
+  double reduce_bandwidth = 0;  // that a rank reads others' buffers with, bytes/s
+  friend bool operator==(const ServingRates&, const ServingRates&) = default;
+};
+
 /// SI units throughout; every constant's source is in analysis/hardware/*.json.
 struct Device {
   MemoryBytes memory;
@@ -79,6 +95,7 @@ struct Device {
   HostRates host;
   double kernel_s = 0;  // ramp-up, drain and gap of one kernel on the device
   ScanRates scans;
+  ServingRates serving;
   /// Measured shares of single shapes (analysis/hardware/kernel_rates.csv); none if nothing is tabled.
   std::shared_ptr<const KernelRates> rates;
   /// Measured times of operators; none where they come from the constants.

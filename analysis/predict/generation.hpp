@@ -62,6 +62,13 @@ struct GenerationPrediction {
 /// keeps the window's tokens alone.
 Bytes kv_cache_bytes(const StageShape& shape, std::int64_t sequences, std::int64_t length);
 
+/// One decoding step of a replica with `sequences` live ones, each of which attends to `length` tokens,
+/// its own included: for rollouts whose sequences end one by one. `config`: task generate; its batch and
+/// lengths do not matter but for prompt_tokens(), whose workspace a processor's caches hold. Throws
+/// InputError as predict_generation(), and for less than 1 sequence or 2 tokens.
+DecodeTime decode_step(const RunConfig& config, const HardwareProfile& hardware, std::int64_t sequences,
+                       std::int64_t length);
+
 /// The replica works on one batch: its pipeline ranks compute one after the other. Throws InputError for
 /// what why_generation_invalid() or the profile refuses.
 GenerationPrediction predict_generation(const RunConfig& config, const HardwareProfile& hardware);

@@ -6,14 +6,25 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/units.hpp"
+
 namespace plumbline {
+
+/// Host of an engine, behind which its GPUs wait.
+struct EngineHost {
+  double step_s = 0;      // between two decoding steps, for one sequence
+  double sequence_s = 0;  // the same for each sequence
+  double launch_s = 0;    // a kernel of a prefill; 0: in CUDA graphs, or not behind the GPU
+};
 
 struct InferenceEngine {
   std::string_view name;           // a value of the key software (core/config/generation_config.hpp)
   bool batched_attention = false;  // one kernel for all sequences, which also writes the cache
   std::int64_t block_tokens = 1;   // of the paged KV cache: a sequence has whole blocks
   double memory_share = 1;         // of the device that it may use
-  bool of_free = false;  // the share is of the memory besides weights and activations, for the cache
+  bool of_free = false;   // the share is of the memory besides weights and activations, for the cache
+  bool reserves = false;  // the share is what sglang_reserve() leaves, of which the workspace is no part
+  EngineHost host{};
 };
 
 /// Names of those that are no frameworks for training.
@@ -21,5 +32,9 @@ std::vector<std::string> inference_engine_names();
 
 /// plumbline's own for every other name.
 const InferenceEngine& inference_engine(std::string_view software);
+
+/// Memory that SGLang leaves for activations and CUDA graphs by default, on a device of `memory`;
+/// `gpus`: tensor times pipeline ranks.
+Bytes sglang_reserve(Bytes memory, int gpus);
 
 }  // namespace plumbline

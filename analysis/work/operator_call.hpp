@@ -42,6 +42,7 @@ struct GemmCall {
   bool apart = false;       // a kernel each
   double spread = 0;        // standard deviation of their rows
   double result_bytes = 0;  // per element of the result, twice its size if added to; 0: as plumbline
+  double reached = 0;  // experts with tokens, expected: `tokens` rows of all of them, in one grouped product
 };
 
 struct AttentionCall {

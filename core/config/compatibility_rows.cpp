@@ -26,8 +26,8 @@ constexpr CompatibilityRow of_teachers(CompatibilityRow row) {
 constexpr CompatibilityRow kRows[] = {
     limits(kTaskKey, "train, except by `generate` and `predict`", task_limit),
     limits("prompt_length", "with max_new_tokens at most seq_length", generated_limit),
-    excludes(kGenerate, kTrainer, "which only trains", "train, or software plumbline, tensorrt-llm or vllm",
-             kOtherSoftware),
+    excludes(kGenerate, kTrainer, "which only trains",
+             "train, or software plumbline, sglang, tensorrt-llm or vllm", kOtherSoftware),
     excludes(kGenerate, kTeacher, "", "train, or no teacher"),
     excludes(kGenerate, kContext, "which shards sequences", "train, or context_parallel_size 1"),
     excludes(kGenerate, kVocabulary, "", "train, or vocab_parallel none"),

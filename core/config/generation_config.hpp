@@ -18,7 +18,7 @@ constexpr std::string_view task_name(RunTask task) {
 
 /// Software that only generates, and is only predicted.
 inline bool is_inference_engine(std::string_view software) {
-  constexpr std::string_view kNames[] = {"tensorrt-llm", "vllm"};
+  constexpr std::string_view kNames[] = {"sglang", "tensorrt-llm", "vllm", "vllm-v0", "vllm-v1"};
   return std::find(std::begin(kNames), std::end(kNames), software) != std::end(kNames);
 }
 

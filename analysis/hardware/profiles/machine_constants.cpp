@@ -43,6 +43,16 @@ constexpr MachineConstant kConstants[] = {
     {"flash_backward", &AttentionRates::backward},
     {"convolution_share", &ScanRates::convolution},
     {"recurrence_share", &ScanRates::recurrence},
+    {"serving_product_s", &ServingRates::product_s},
+    {"serving_product_share", &ServingRates::product_share},
+    {"serving_product_peak", &ServingRates::product_peak},
+    {"serving_attention_s", &ServingRates::attention_s},
+    {"serving_attention_share", &ServingRates::attention_share},
+    {"serving_experts_s", &ServingRates::experts_s},
+    {"serving_experts_share", &ServingRates::experts_share},
+    {"serving_experts_peak", &ServingRates::experts_peak},
+    {"serving_reduce_s", &ServingRates::reduce_s},
+    {"serving_reduce_bandwidth", &ServingRates::reduce_bandwidth},
     {"exchange_bandwidth", &Network::exchange_bandwidth},
     {"node_bandwidth", &Network::node_bandwidth},
     {"message_bandwidth", &Network::message_bandwidth},
@@ -82,6 +92,10 @@ auto& part(M& machine, double HostRates::*) {
 template <class M>
 auto& part(M& machine, double ScanRates::*) {
   return machine.device.scans;
+}
+template <class M>
+auto& part(M& machine, double ServingRates::*) {
+  return machine.device.serving;
 }
 template <class M>
 auto& part(M& machine, double Network::*) {

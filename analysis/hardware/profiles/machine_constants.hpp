@@ -15,7 +15,7 @@ namespace plumbline {
 struct MachineConstant {
   std::string_view name;
   std::variant<double Device::*, double MemoryBytes::*, double AttentionRates::*, double TileRates::*,
-               double HostRates::*, double ScanRates::*, double Network::*>
+               double HostRates::*, double ScanRates::*, double ServingRates::*, double Network::*>
       member;
 
   bool of_network() const { return std::holds_alternative<double Network::*>(member); }

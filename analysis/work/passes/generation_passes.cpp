@@ -1,4 +1,8 @@
 // Passes of generation: the forward of a training step without its loss, over a KV cache.
+#include <algorithm>
+#include <cmath>
+#include <string_view>
+
 #include "analysis/work/generation_list.hpp"
 #include "analysis/work/passes/end_passes.hpp"
 #include "analysis/work/passes/layer_part.hpp"
@@ -28,6 +32,38 @@ void attend_cache(const StageShape& s, CallList& list, std::int64_t past, bool b
       auto& attention = call.get<AttentionCall>();
       attention.heads /= s.stream.batch;
       call.count *= s.stream.batch;
+    }
+    calls.push_back(call);
+  }
+  list.calls = std::move(calls);
+}
+
+/// Experts as inference engines run them: two grouped products over the rows of all that have tokens.
+/// Sorting, activation and sum are kernels of the same operator (vLLM fused_moe.py, SGLang
+/// fused_moe_triton, TensorRT-LLM's CUTLASS kernels), which those products have the time of.
+void fuse_experts(const StageShape& s, CallList& list) {
+  if (!s.mixture()) return;
+  const std::int64_t rows = s.mlp_rows();
+  const double reached = reached_experts(s);
+  const auto within = [&](const OperatorCall& call) {
+    const std::string_view name = call.name();
+    return name == "arrange" || name == "combine_rows" ||
+           (name == "swiglu_forward" && call.elements() == rows * s.mlp.fc1) ||
+           (name == "scale_rows" && call.elements() == rows * s.mlp.ffn);
+  };
+  std::vector<OperatorCall> calls;
+  std::string_view last;
+  for (OperatorCall& call : list.calls) {
+    const std::string_view label = call.label;
+    const bool expert = call.as<GemmCall>() != nullptr && (label == "fc1" || label == "fc2");
+    if (within(call) || (expert && label == last)) continue;
+    if (expert) {
+      auto& gemm = call.get<GemmCall>();
+      gemm.tokens = rows;
+      gemm.grouped = true;
+      gemm.reached = reached;
+      call.count = 1;
+      last = label;
     }
     calls.push_back(call);
   }
@@ -74,6 +110,18 @@ void next_token(const StageShape& s, WorkBuilder& builder) {
 }  // namespace
 }  // namespace passes
 
+double experts_reached(double experts, double chosen, double tokens) {
+  return experts * (1 - std::pow(1 - chosen / experts, tokens));
+}
+
+double reached_experts(const StageShape& shape) {
+  const auto rows = static_cast<double>(shape.mlp_rows()), all = static_cast<double>(shape.moe.experts),
+             local = static_cast<double>(shape.local_experts());
+  const double chosen = static_cast<double>(shape.moe.choices) / static_cast<double>(shape.stream.tokens);
+  const double served = rows * all / (local * chosen);  // tokens of all its ranks
+  return std::min(rows, local / all * experts_reached(all, chosen, served));
+}
+
 std::vector<OperatorCall> generation_calls(const StageShape& shape, std::int64_t past, bool batched) {
   WorkBuilder builder(shape);
   passes::rotary_rows(shape, builder);
@@ -85,6 +133,7 @@ std::vector<OperatorCall> generation_calls(const StageShape& shape, std::int64_t
     return passes::layer_part(builder, like, {true, false}, [&](CallList& list) {
       passes::layer_forward(like, list, window, passes::Forward::first);
       passes::attend_cache(like, list, past, batched);
+      if (batched) passes::fuse_experts(like, list);
     });
   });
   layers.run(builder, 0, shape.layers);

@@ -88,12 +88,15 @@ std::string trust_lines(const RunConfig& config, const HardwareProfile& hardware
         "was within 16 %; {}\n",
         hardware.accelerator()->name,
         is_inference_engine(config.machine.software)
-            ? "see results/published/generation for tensorrt-llm's"
+            ? "of engines, half of 122 published figures that were kept aside were within 12 %"
             : "decoding 8 and 32 sequences took 2 and 3 times as long");
   }
-  text +=
-      "choice of tokens: greedy; `generate` draws others on the host, which takes longer. Not included: "
-      "launches of a GPU's host\n";
+  text += is_inference_engine(config.machine.software)
+              ? "choice of tokens: greedy; top-p sorts the vocabulary besides. Not included: HTTP server, "
+                "tokenizer\n"
+              : "choice of tokens: greedy; `generate` draws others on the host, which takes longer. Not "
+                "included: "
+                "launches of a GPU's host\n";
   if (config.parallel.pipeline > 1)
     text += "pipeline ranks compute one after the other: a replica has one batch\n";
   return text;
