@@ -8,8 +8,9 @@
 
 #include "analysis/memory/action_memory.hpp"
 #include "analysis/memory/persistent_memory.hpp"
-#include "analysis/predict/generation_pricing.hpp"
-#include "analysis/predict/inference_engine.hpp"
+#include "analysis/serving/generation_pricing.hpp"
+#include "analysis/serving/inference_engine.hpp"
+#include "analysis/serving/kv_cache.hpp"
 #include "core/base/error.hpp"
 #include "core/config/config_checks.hpp"
 
@@ -69,13 +70,20 @@ std::int64_t cache_tokens(const RunConfig& config, const std::vector<GenerationM
   return whole / engine.block_tokens * engine.block_tokens;
 }
 
+/// Working sets of the ranks.
+std::vector<Bytes> touched_bytes(const std::vector<GenerationMemory>& ranks) {
+  std::vector<Bytes> touched;
+  for (const GenerationMemory& rank : ranks) touched.push_back(rank.parameters + rank.cache);
+  return touched;
+}
+
 /// Steps whose times are computed; those in between are interpolated, since attention's time is linear in
 /// the length.
 constexpr std::int64_t kSampledSteps = 9;
 
 GenerationTime time_of_generation(const RunConfig& config, const HardwareProfile& hardware,
                                   const std::vector<GenerationMemory>& ranks, std::vector<CostLine>& lines) {
-  const GenerationPricing pricing(config, hardware, ranks);
+  const GenerationPricing pricing(config, hardware, touched_bytes(ranks));
   const std::int64_t prompt = config.prompt_tokens();
   GenerationTime time;
   time.prefill = pricing.pass(generation_shapes(config, prompt), 0, "prefill", &lines);
@@ -104,15 +112,6 @@ GenerationTime time_of_generation(const RunConfig& config, const HardwareProfile
 
 }  // namespace
 
-Bytes kv_cache_bytes(const StageShape& shape, std::int64_t sequences, std::int64_t length) {
-  std::int64_t tokens = 0;  // of a sequence, over the layers
-  for (std::int64_t layer = 0; layer < shape.layers; ++layer) {
-    const std::int64_t window = shape.kind_of(layer).window;
-    tokens += window > 0 ? std::min(window, length) : length;
-  }
-  return {tokens * (shape.attention.k + shape.attention.values()) * sequences * shape.numerics.e()};
-}
-
 DecodeTime decode_step(const RunConfig& config, const HardwareProfile& hardware, std::int64_t sequences,
                        std::int64_t length) {
   if (sequences < 1 || length < 2) {
@@ -125,7 +124,7 @@ DecodeTime decode_step(const RunConfig& config, const HardwareProfile& hardware,
   step.batch.seq_length = std::max(config.batch.seq_length, length);
   if (const auto reason = why_generation_invalid(step)) throw InputError(*reason);
   const std::vector<GenerationMemory> ranks = rank_memories(step);
-  const GenerationPricing pricing(step, hardware, ranks);
+  const GenerationPricing pricing(step, hardware, touched_bytes(ranks));
   const std::vector<StageShape> shapes = generation_shapes(step, 1);
   return {length, pricing.pass(shapes, length - 1, "decode", nullptr), pricing.bound(shapes, length)};
 }

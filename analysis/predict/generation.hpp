@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "analysis/hardware/hardware.hpp"
-#include "analysis/step/stage_shape.hpp"
 #include "analysis/time/stage/cost_lines.hpp"
 #include "core/config/run_config.hpp"
 
@@ -56,11 +55,6 @@ struct GenerationPrediction {
   bool guessed = false;         // HardwareProfile::guessed()
   std::vector<CostLine> lines;  // phases "prefill", and "decode" at its middle length
 };
-
-/// KV cache of a stage on one rank. A layer has 2 · key/value heads of the rank · head size elements per
-/// token, with latent attention those of its keys and values after the up-projection. A layer with a window
-/// keeps the window's tokens alone.
-Bytes kv_cache_bytes(const StageShape& shape, std::int64_t sequences, std::int64_t length);
 
 /// One decoding step of a replica with `sequences` live ones, each of which attends to `length` tokens,
 /// its own included: for rollouts whose sequences end one by one. `config`: task generate; its batch and

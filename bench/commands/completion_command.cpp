@@ -7,7 +7,7 @@
 
 #include "analysis/hardware/hardware.hpp"
 #include "analysis/hardware/profiles/profiles.hpp"
-#include "analysis/predict/inference_engine.hpp"
+#include "analysis/serving/inference_engine.hpp"
 #include "analysis/published/published.hpp"
 #include "analysis/reliability/fleet.hpp"
 #include "bench/commands/commands.hpp"

@@ -49,8 +49,8 @@ constexpr Room kRooms[] = {
     {"analysis/memory/stage", "analysis/step analysis/work core/schedule core/tensor"},
     {"analysis/operators", "analysis/hardware analysis/silicon core/base"},
     {"analysis/predict",
-     "analysis/hardware analysis/hardware/profiles analysis/memory analysis/simulate analysis/step "
-     "analysis/time analysis/time/stage analysis/work analysis/work/routing core/base core/config core/files "
+     "analysis/hardware analysis/hardware/profiles analysis/memory analysis/serving analysis/simulate "
+     "analysis/step analysis/time/stage analysis/work analysis/work/routing core/base core/config core/files "
      "core/schedule core/trace"},
     {"analysis/published",
      "analysis/hardware analysis/hardware/profiles analysis/memory analysis/predict "
@@ -66,6 +66,8 @@ constexpr Room kRooms[] = {
      "analysis/step analysis/time analysis/time/stage analysis/work analysis/work/routing core/base "
      "core/config "
      "core/schedule core/trace"},
+    {"analysis/serving",
+     "analysis/hardware analysis/step analysis/time analysis/time/stage analysis/work core/base core/config"},
     {"analysis/silicon", "core/base"},
     {"analysis/size",
      "analysis/hardware analysis/predict analysis/published analysis/reliability analysis/search "
@@ -97,7 +99,8 @@ constexpr Room kRooms[] = {
      "schedules"},
     {"bench/commands",
      "analysis/hardware analysis/hardware/profiles analysis/predict analysis/published "
-     "analysis/reinforcement analysis/reliability analysis/topology bench/ask bench/commands/help "
+     "analysis/reinforcement analysis/reliability analysis/serving analysis/topology bench/ask "
+     "bench/commands/help "
      "bench/convert bench/cuda bench/evaluate bench/matrix "
      "bench/measure/calibrate bench/measure/machine bench/plan bench/processes/hosts bench/processes/launch "
      "bench/record bench/run bench/show/report bench/show/text bench/show/views bench/show/views/cluster "
@@ -119,7 +122,7 @@ constexpr Room kRooms[] = {
     {"bench/commands/launch_files",
      "bench/ask bench/commands core/base core/config core/config_text core/launch_files"},
     {"bench/commands/listing",
-     "analysis/hardware analysis/hardware/profiles analysis/predict analysis/published bench/commands "
+     "analysis/hardware analysis/hardware/profiles analysis/published analysis/serving bench/commands "
      "bench/commands/help bench/commands/schedules core/base core/config core/config/families"},
     {"bench/commands/operators",
      "analysis/hardware analysis/operators bench/commands bench/measure/machine bench/show/text core/base"},

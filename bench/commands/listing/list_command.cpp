@@ -11,7 +11,7 @@
 #include "analysis/hardware/embedded.hpp"
 #include "analysis/hardware/hardware.hpp"
 #include "analysis/hardware/profiles/profiles.hpp"
-#include "analysis/predict/inference_engine.hpp"
+#include "analysis/serving/inference_engine.hpp"
 #include "analysis/published/known_runs.hpp"
 #include "bench/commands/commands.hpp"
 #include "bench/commands/help/described.hpp"

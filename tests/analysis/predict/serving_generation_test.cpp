@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "analysis/predict/generation.hpp"
-#include "analysis/predict/inference_engine.hpp"
+#include "analysis/serving/inference_engine.hpp"
 #include "analysis/work/generation_list.hpp"
 #include "core/base/error.hpp"
 #include "core/config_text/load_config.hpp"

@@ -11,7 +11,7 @@
 #include <sstream>
 
 #include "analysis/hardware/profiles/profiles.hpp"
-#include "analysis/predict/inference_engine.hpp"
+#include "analysis/serving/inference_engine.hpp"
 #include "analysis/predict/prediction_rows.hpp"
 #include "bench/commands/application.hpp"
 #include "bench/commands/compatibility_page.hpp"

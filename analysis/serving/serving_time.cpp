@@ -1,4 +1,4 @@
-#include "analysis/time/serving_time.hpp"
+#include "analysis/serving/serving_time.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,12 +1,13 @@
-#include "analysis/predict/generation_pricing.hpp"
+#include "analysis/serving/generation_pricing.hpp"
 
 #include <algorithm>
 #include <cmath>
 
+#include "analysis/serving/kv_cache.hpp"
+#include "analysis/serving/serving_time.hpp"
 #include "analysis/step/parameters.hpp"
 #include "analysis/step/stage_shapes.hpp"
 #include "analysis/time/operator_time.hpp"
-#include "analysis/time/serving_time.hpp"
 #include "analysis/work/generation_list.hpp"
 #include "core/config/generation_config.hpp"
 
@@ -77,8 +78,7 @@ std::vector<StageShape> generation_shapes(const RunConfig& config, std::int64_t 
 
 Seconds GenerationPricing::stage_seconds(const StageShape& shape, std::int64_t past,
                                          CostLines& explained) const {
-  const GenerationMemory& rank = ranks_[static_cast<std::size_t>(shape.place.stage)];
-  const Load load = load_of(config_, hardware_, rank.parameters + rank.cache);
+  const Load load = load_of(config_, hardware_, touched_[static_cast<std::size_t>(shape.place.stage)]);
   const bool engine = is_inference_engine(config_.machine.software);
   Seconds sum;
   double kernels = 0;

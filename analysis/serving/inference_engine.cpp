@@ -1,4 +1,4 @@
-#include "analysis/predict/inference_engine.hpp"
+#include "analysis/serving/inference_engine.hpp"
 
 #include <algorithm>
 #include <iterator>

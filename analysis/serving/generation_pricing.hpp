@@ -3,11 +3,11 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "analysis/hardware/hardware.hpp"
-#include "analysis/predict/generation.hpp"
-#include "analysis/predict/inference_engine.hpp"
+#include "analysis/serving/inference_engine.hpp"
 #include "analysis/step/stage_shape.hpp"
 #include "analysis/time/stage/cost_lines.hpp"
 #include "core/config/run_config.hpp"
@@ -21,12 +21,11 @@ RunConfig generation_pass(const RunConfig& config, std::int64_t seq);
 /// Stages of a pass, with the windows of sequences of seq_length tokens.
 std::vector<StageShape> generation_shapes(const RunConfig& config, std::int64_t seq);
 
-/// Configuration, hardware and what is referred to must outlive it.
+/// `touched`: parameters and cache of a rank of every stage. Configuration and hardware must outlive it.
 class GenerationPricing {
  public:
-  GenerationPricing(const RunConfig& config, const HardwareProfile& hardware,
-                    const std::vector<GenerationMemory>& ranks)
-      : config_(config), hardware_(hardware), ranks_(ranks) {}
+  GenerationPricing(const RunConfig& config, const HardwareProfile& hardware, std::vector<Bytes> touched)
+      : config_(config), hardware_(hardware), touched_(std::move(touched)) {}
 
   /// One pass of all new tokens of `shapes` behind `past` ones, through all stages; its lines, if wanted.
   Seconds pass(const std::vector<StageShape>& shapes, std::int64_t past, const std::string& phase,
@@ -42,7 +41,7 @@ class GenerationPricing {
 
   const RunConfig& config_;
   const HardwareProfile& hardware_;
-  const std::vector<GenerationMemory>& ranks_;
+  const std::vector<Bytes> touched_;
   const InferenceEngine& engine_ = inference_engine(config_.machine.software);
 };
 
