@@ -36,7 +36,8 @@ std::vector<GenerationMemory> rank_memories(const RunConfig& config) {
     GenerationMemory rank;
     rank.pipeline_rank = static_cast<int>(ranks.size());
     rank.parameters = held[Category::parameters];
-    rank.cache = kv_cache_bytes(shape, config.batch.micro_batch_size, in_blocks(config));
+    rank.cache = kv_cache_bytes(shape, config.batch.micro_batch_size, in_blocks(config),
+                                is_inference_engine(config.machine.software));
     rank.workspace =
         held[Category::workspace] + held[Category::communication] + passing.total() + Bytes{logits};
     ranks.push_back(rank);

@@ -126,9 +126,9 @@ Seconds GenerationPricing::bound(const std::vector<StageShape>& shapes, std::int
   if (hardware_.memory_bandwidth.value <= 0) return {};
   Seconds sum;
   for (const StageShape& shape : shapes) {
-    const Bytes cache = kv_cache_bytes(shape, config_.batch.micro_batch_size, length);
-    const bool expected = is_inference_engine(config_.machine.software);
-    sum += (read_parameters(shape, expected) + cache) / hardware_.memory_bandwidth;
+    const bool engine = is_inference_engine(config_.machine.software);
+    const Bytes cache = kv_cache_bytes(shape, config_.batch.micro_batch_size, length, engine);
+    sum += (read_parameters(shape, engine) + cache) / hardware_.memory_bandwidth;
   }
   return sum;
 }

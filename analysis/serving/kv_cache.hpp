@@ -9,8 +9,9 @@
 namespace plumbline {
 
 /// KV cache of a stage on one rank. A layer has 2 · key/value heads of the rank · head size elements per
-/// token, with latent attention those of its keys and values after the up-projection. A layer with a window
-/// keeps the window's tokens alone.
-Bytes kv_cache_bytes(const StageShape& shape, std::int64_t sequences, std::int64_t length);
+/// token, with latent attention those of its keys and values after the up-projection or, `compressed`, the
+/// compressed vector and the rotated elements, on every tensor rank. A layer with a window keeps the
+/// window's tokens alone.
+Bytes kv_cache_bytes(const StageShape& shape, std::int64_t sequences, std::int64_t length, bool compressed);
 
 }  // namespace plumbline

@@ -35,6 +35,10 @@ double pairs_of(const AttentionCall& call) {
 double read_elements(const AttentionCall& call) {
   std::int64_t keys = call.past + call.queries;
   if (call.window > 0) keys = std::min(keys, call.window + call.queries - 1);
+  if (call.latent > 0) {
+    const std::int64_t sequences = call.heads / std::max<std::int64_t>(1, call.group);
+    return static_cast<double>(sequences * keys * call.latent);
+  }
   const std::int64_t key_heads = call.heads / std::max<std::int64_t>(1, call.group);
   return 2.0 * static_cast<double>(key_heads) * static_cast<double>(keys * call.head_dim);
 }

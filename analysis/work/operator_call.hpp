@@ -63,6 +63,7 @@ struct AttentionCall {
   std::int64_t past = 0;      // keys in front of the first query's own
   std::int64_t keys = 0;      // of a sequence, where all of them are in front of the queries
   bool cached = false;        // the keys and values in front of the queries come from a KV cache
+  std::int64_t latent = 0;    // elements of a token in a compressed cache, which all heads read; 0: none
 };
 
 enum class CallKind : std::uint8_t {

@@ -12,6 +12,14 @@ namespace plumbline {
 namespace passes {
 namespace {
 
+/// Decoding over a cache of compressed vectors: queries and results take the up-projections, and each head
+/// attends to the same vectors (DeepSeek-V2, arXiv:2405.04434, section 2.1.2).
+void attend_compressed(const StageShape& s, AttentionCall& attention) {
+  attention.latent = s.attention.kv_rank + s.attention.rotated;
+  attention.head_dim = s.attention.kv_rank + s.attention.rotated / 2;  // mean of keys' and values'
+  attention.group = attention.heads / s.stream.batch;
+}
+
 /// New keys and values go into the cache before attention, which reads them there. Both work sequence by
 /// sequence, unless batched.
 void attend_cache(const StageShape& s, CallList& list, std::int64_t past, bool batched) {
@@ -22,6 +30,7 @@ void attend_cache(const StageShape& s, CallList& list, std::int64_t past, bool b
       attention.past = past;
       attention.cached = past > 0;
       attention.own_step = !batched && (s.software == nullptr || s.software->own_step);
+      if (batched && past > 0 && s.attention.latent()) attend_compressed(s, attention);
     }
     if (call.as<AttentionCall>() != nullptr && !batched) {
       for (const std::int64_t width : {s.attention.k, s.attention.values()}) {

@@ -189,6 +189,27 @@ TEST(ServingGeneration, AStepOfLiveSequencesIsThatOfAGeneration) {
   EXPECT_THROW(decode_step(config, hardware, 1, 1), InputError);
 }
 
+/// DeepSeek-V3 keeps 512 + 64 elements of a token and layer, the same on every tensor rank; own software the
+/// keys and values of its heads.
+TEST(ServingGeneration, LatentCachesAreCompressed) {
+  for (const int tp : {1, 8}) {
+    const Overrides more = {{"tp", std::to_string(tp), ""}, {"seq_length", "4096", ""}};
+    const GenerationPrediction engine = predicted("deepseek-v3", "sglang", 16, more);
+    EXPECT_EQ(engine.ranks[0].cache.value, std::int64_t{61} * 576 * 2 * 16 * 4096);
+    const GenerationPrediction own = predicted("deepseek-v3", "plumbline", 16, more);
+    EXPECT_EQ(own.ranks[0].cache.value, std::int64_t{61} * 128 / tp * 320 * 2 * 16 * 4096);
+    EXPECT_LT(seconds_of(engine, "decode", "attention"), seconds_of(own, "decode", "attention"));
+  }
+  // Long caches are read once for all heads.
+  const auto attention = [](int length) {
+    const Overrides more = {{"seq_length", std::to_string(length), ""}, {"tp", "8", ""}};
+    return seconds_of(predicted("deepseek-v3", "vllm", 64, more), "decode", "attention") / 61;
+  };
+  const Device& device = find_hardware_preset("h100-sxm-80gb")->accelerator()->constants.device;
+  const double more = 64.0 * 576 * 2 * 16'384 / (device.bandwidth * device.serving.attention_share);
+  EXPECT_NEAR(attention(32'768) - attention(16'384), more, 0.05 * more);
+}
+
 /// No engine is faster than reading what it reads, on any accelerator.
 TEST(ServingGeneration, NoStepIsFasterThanTheMemory) {
   for (const char* hardware :
