@@ -45,18 +45,6 @@ std::vector<GenerationMemory> rank_memories(const RunConfig& config) {
   return ranks;
 }
 
-/// Bytes that an engine leaves for a rank's cache.
-double room_for_cache(const GenerationMemory& rank, const RunConfig& config, Bytes limit) {
-  const InferenceEngine& engine = inference_engine(config.machine.software);
-  const auto all = static_cast<double>(limit.value);
-  if (engine.reserves) {
-    const int gpus = config.parallel.tensor * config.parallel.pipeline;
-    return all - static_cast<double>((sglang_reserve(limit, gpus) + rank.parameters).value);
-  }
-  const auto others = static_cast<double>((rank.total() - rank.cache).value);
-  return engine.of_free ? engine.memory_share * (all - others) : engine.memory_share * all - others;
-}
-
 /// Tokens of all sequences that the cache of every rank has room for, in whole blocks.
 std::int64_t cache_tokens(const RunConfig& config, const std::vector<GenerationMemory>& ranks, Bytes limit) {
   const InferenceEngine& engine = inference_engine(config.machine.software);
@@ -64,8 +52,8 @@ std::int64_t cache_tokens(const RunConfig& config, const std::vector<GenerationM
   double tokens = std::numeric_limits<double>::max();
   for (const GenerationMemory& rank : ranks) {
     if (rank.cache.value == 0) continue;
-    tokens = std::min(tokens,
-                      wanted * room_for_cache(rank, config, limit) / static_cast<double>(rank.cache.value));
+    tokens = std::min(tokens, wanted * room_for_cache(config, 0, limit, rank.parameters, rank.workspace) /
+                                  static_cast<double>(rank.cache.value));
   }
   const auto whole = static_cast<std::int64_t>(std::max(tokens, 0.0));
   return whole / engine.block_tokens * engine.block_tokens;

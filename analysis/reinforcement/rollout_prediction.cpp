@@ -7,7 +7,7 @@
 #include <map>
 #include <numeric>
 
-#include "analysis/predict/inference_engine.hpp"
+#include "analysis/serving/inference_engine.hpp"
 #include "core/base/error.hpp"
 #include "core/reinforcement/phases.hpp"
 
@@ -73,17 +73,12 @@ class StepTimes {
 };
 
 /// Tokens that the cache of a replica has room for, beside weights and workspace.
-std::int64_t room_for_tokens(const RunConfig& config, const GenerationPrediction& batch,
+std::int64_t room_for_tokens(const RunConfig& rollout, double share, const GenerationPrediction& batch,
                              std::int64_t tokens) {
-  const InferenceEngine& engine = inference_engine(config.reinforcement.rollout.software);
-  const double set = config.reinforcement.rollout.memory_utilization;
-  const double share = set > 0 ? set : engine.memory_share;
   double room = std::numeric_limits<double>::max();
   for (const GenerationMemory& rank : batch.ranks) {
     if (rank.cache.value == 0) continue;
-    const auto limit = static_cast<double>(batch.limit.value);
-    const auto others = static_cast<double>((rank.total() - rank.cache).value);
-    const double bytes = engine.of_free ? share * (limit - others) : share * limit - others;
+    const double bytes = room_for_cache(rollout, share, batch.limit, rank.parameters, rank.workspace);
     room = std::min(room, bytes / static_cast<double>(rank.cache.value) * static_cast<double>(tokens));
   }
   return static_cast<std::int64_t>(std::max(room, 0.0));
@@ -105,7 +100,8 @@ RolloutPrediction predict_rollout(const RunConfig& config, std::span<const std::
   made.at_once = predict_generation(rollout, hardware);
   made.cache_tokens = made.sequences_at_once * rollout.batch.seq_length;
   if (engine && made.at_once.limit.value > 0) {
-    made.cache_tokens = room_for_tokens(config, made.at_once, made.cache_tokens);
+    const double share = config.reinforcement.rollout.memory_utilization;
+    made.cache_tokens = room_for_tokens(rollout, share, made.at_once, made.cache_tokens);
     const std::int64_t whole = prompt + made.longest;
     if (made.cache_tokens < whole) {
       throw InputError(fmt::format(

@@ -62,4 +62,16 @@ Bytes sglang_reserve(Bytes memory, int gpus) {
   return {static_cast<std::int64_t>(std::max(reserved, least) * kMib)};
 }
 
+double room_for_cache(const RunConfig& config, double share, Bytes limit, Bytes parameters, Bytes workspace) {
+  const InferenceEngine& engine = inference_engine(config.machine.software);
+  const auto all = static_cast<double>(limit.value), weights = static_cast<double>(parameters.value);
+  if (engine.reserves) {  // its share has no workspace
+    const Bytes reserve = sglang_reserve(limit, config.parallel.tensor * config.parallel.pipeline);
+    return (share > 0 ? share * all : all - static_cast<double>(reserve.value)) - weights;
+  }
+  const double others = weights + static_cast<double>(workspace.value);
+  const double used = share > 0 ? share : engine.memory_share;
+  return engine.of_free ? used * (all - others) : used * all - others;
+}
+
 }  // namespace plumbline

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/base/units.hpp"
+#include "core/config/run_config.hpp"
 
 namespace plumbline {
 
@@ -36,5 +37,9 @@ const InferenceEngine& inference_engine(std::string_view software);
 /// Memory that SGLang leaves for activations and CUDA graphs by default, on a device of `memory`;
 /// `gpus`: tensor times pipeline ranks.
 Bytes sglang_reserve(Bytes memory, int gpus);
+
+/// Bytes that the engine of `config` leaves for the cache of a rank with `limit` of memory. `share`: the
+/// memory share that was set; 0: the engine's default.
+double room_for_cache(const RunConfig& config, double share, Bytes limit, Bytes parameters, Bytes workspace);
 
 }  // namespace plumbline

@@ -253,7 +253,7 @@ std::optional<std::string> scored_vocabulary_limit(const C& c) {
 std::optional<std::string> rollout_engine_limit(const C& c) {
   const std::string& name = c.reinforcement.rollout.software;
   if (!c.reinforces() || name == "plumbline" || is_inference_engine(name)) return std::nullopt;
-  return fmt::format("rollout_software: found {}, expected plumbline, tensorrt-llm or vllm",
+  return fmt::format("rollout_software: found {}, expected plumbline, sglang, tensorrt-llm or vllm",
                      printable(name, 100));
 }
 

@@ -18,7 +18,7 @@ std::int64_t sequences_at_once(const RunConfig& config) {
   const RolloutConfig& rollout = config.reinforcement.rollout;
   std::int64_t most = responses_per_replica(config);
   if (rollout.max_sequences > 0) return std::min<std::int64_t>(most, rollout.max_sequences);
-  if (rollout.software == "vllm") most = std::min(most, kVllmSequences);
+  if (rollout.software.starts_with("vllm")) most = std::min(most, kVllmSequences);
   if (rollout.software == "tensorrt-llm") most = std::min(most, kTensorRtSequences);
   return most;
 }

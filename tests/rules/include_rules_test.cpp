@@ -58,8 +58,9 @@ constexpr Room kRooms[] = {
      "analysis/work core/base core/config core/schedule"},
     {"analysis/published/dialect", "analysis/hardware analysis/work core/base core/config core/config_text"},
     {"analysis/reinforcement",
-     "analysis/hardware analysis/memory analysis/predict analysis/step analysis/time core/base core/config "
-     "core/reinforcement core/schedule core/tensor"},
+     "analysis/hardware analysis/memory analysis/predict analysis/serving analysis/step analysis/time "
+     "core/base "
+     "core/config core/reinforcement core/schedule core/tensor"},
     {"analysis/reliability", "analysis/hardware core/base"},
     {"analysis/search",
      "analysis/hardware analysis/hardware/profiles analysis/memory analysis/predict analysis/simulate "
