@@ -19,6 +19,7 @@
 #include "core/launch_files/megatron/megatron_settings.hpp"
 #include "core/launch_files/megatron/megatron_yaml.hpp"
 #include "core/launch_files/named_overrides.hpp"
+#include "core/launch_files/nemo_rl.hpp"
 #include "core/launch_files/script_programs.hpp"
 #include "core/launch_files/script_run.hpp"
 #include "core/launch_files/shell/shell_script.hpp"
@@ -108,6 +109,7 @@ std::optional<LaunchFile> read_launch_yaml(std::string_view text, const std::str
     return trainer_launch(yaml_arguments(std::string(text), name), other, beside);
   if (auto launch = with_place(name, [&] { return megatron_yaml_launch(text, name, beside); })) return launch;
   if (auto primus = with_place(name, [&] { return primus_launch(text, name, beside); })) return primus;
+  if (auto steps = with_place(name, [&] { return nemo_rl_launch(text, name, other, beside); })) return steps;
   refuse_unread_file(text, name);
   return with_place(name, [&] { return overrides_launch(text, name, beside); });
 }

@@ -37,7 +37,10 @@ constexpr std::string_view kLoraRun =
 constexpr std::string_view kJax =
     "model: llama-3.1-8b, software: maxtext-save-qkv-proj, zero_stage: 3, precision: bf16, "
     "recompute_granularity: selective, seq_length: 8192, micro_batch_size: 1";
-constexpr std::string_view kGeneration = "generation and scoring are not predicted, only the training step";
+constexpr std::string_view kRollouts =
+    "model: qwen2.5-7b, task: grpo, software: megatron-core, zero_stage: 1, precision: bf16, world_size: 8, "
+    "num_prompts_per_step: 64, num_generations_per_prompt: 8, global_batch_size: 512, seq_length: 4096, "
+    "max_new_tokens: 3072, rollout_software: vllm";
 constexpr std::string_view kFourBits = "weights in 4 bit are not predicted";
 
 /// The first that fits counts.
@@ -53,8 +56,7 @@ constexpr UnreadKind kUnreadFiles[] = {
      "model: llama-2-7b, software: llm-foundry, zero_stage: 3, precision: bf16, seq_length: 2048, "
      "micro_batch_size: 1",
      ""},
-    {"verl", {"actor_rollout_ref", "trainer", ""}, kSharded, kGeneration},
-    {"NeMo-RL", {"policy", "grpo", ""}, kMegatronRun, kGeneration},
+    {"verl", {"actor_rollout_ref", "trainer", ""}, kRollouts, ""},
     {"NeMo-RL", {"policy", "dpo", ""}, kMegatronRun, ""},
     {"NeMo-RL", {"policy", "sft", ""}, kMegatronRun, ""},
     {"NeMo", {"trainer", "exp_manager", ""}, kMegatronRun, ""},
@@ -74,10 +76,10 @@ constexpr UnreadKind kUnreadFiles[] = {
     {"LitGPT", {"model_name", "=global_batch_size", "train"}, kSharded, ""},
 };
 constexpr UnreadKind kUnreadScripts[] = {
-    {"slime", {"=--rollout-batch-size", "=train", ""}, kMegatronRun, kGeneration},
-    {"verl", {"=verl.trainer", "=data.", ""}, kSharded, kGeneration},
+    {"slime", {"=--rollout-batch-size", "=train", ""}, kRollouts, ""},
+    {"verl", {"=verl.trainer", "=data.", ""}, kRollouts, ""},
     {"OpenRLHF", {"=openrlhf.cli", "", ""}, kZeroRun, ""},
-    {"NeMo-RL", {"=examples/run_", "=cluster.", ""}, kMegatronRun, kGeneration},
+    {"NeMo-RL", {"=examples/run_", "=cluster.", ""}, kRollouts, ""},
     {"fms-fsdp", {"=main_training_", "=--model_variant", ""}, kSharded, ""},
     {"MaxText", {"=MaxText", "=base.yml", ""}, kJax, ""},
     {"torchtune", {"=tune run", "", ""}, kSharded, ""},

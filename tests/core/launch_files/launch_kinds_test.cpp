@@ -14,6 +14,7 @@
 #include "core/config/model_config.hpp"
 #include "core/config_text/load_config.hpp"
 #include "core/launch_files/launch_file.hpp"
+#include "core/reinforcement/phases.hpp"
 #include "tests/support/refusal.hpp"
 
 namespace plumbline::launch_kinds_test {
@@ -40,7 +41,6 @@ constexpr Named kNamed[] = {
     {"a.yaml", "per_device_batch_size: 2\nici_fsdp_parallelism: 3\n", "MaxText"},
     {"a.yaml", "base_config: base.yml\nper_device_batch_size: 2\n", "MaxText"},
     {"a.yaml", "per_device_batch_size: 2\nmax_target_length: 3\n", "MaxText"},
-    {"a.yaml", "policy: {}\ngrpo: {}\n", "NeMo-RL"},
     {"a.yaml", "policy: {}\ndpo: {}\n", "NeMo-RL"},
     {"a.yaml", "policy: {}\nsft: {}\n", "NeMo-RL"},
     {"a.yaml", "trainer: {}\nexp_manager: {}\nmodel: {}\n", "NeMo"},
@@ -80,7 +80,8 @@ TEST(LaunchKinds, AreNamedWithKeysThatWorkInstead) {
     std::ofstream(advised) << "{" << refusal.substr(at + kAdvice.size()) << "}\n";
     std::string note;
     const RunConfig config = load_run_config(advised.string(), {{"hardware", "h100-sxm-80gb"}}, &note);
-    EXPECT_EQ(why_invalid(config).value_or(""), "") << refusal;
+    EXPECT_EQ((config.reinforces() ? why_phases_invalid(config) : why_invalid(config)).value_or(""), "")
+        << refusal;
   }
   fs::remove(advised);
   EXPECT_THAT(test::refusal_of([&] { read_launch_file("from torchtitan import x\n", "registry.py"); }),
