@@ -1,5 +1,7 @@
 #include "bench/training/reinforcement/scoring.hpp"
 
+#include <algorithm>
+
 #include "bench/training/ends/policy_loss.hpp"
 #include "bench/training/stage/teacher.hpp"
 

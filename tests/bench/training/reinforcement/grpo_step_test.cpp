@@ -104,6 +104,31 @@ TEST(GrpoStep, EqualsPyTorchInEverySplit) {
     for (const Case& each : kCases) check_golden(each, split_config(split), name_of(split));
 }
 
+TEST(GrpoStep, DrawsFromTheNewWeightsWhereverTheyAre) {
+  if (training::world_ranks() != 2) GTEST_SKIP() << "two ranks shard";
+  const auto second = [](int zero, bool overlap) {
+    RunConfig config = split_config({{1, 1, training::world_ranks()}, {1, 1, training::world_ranks()}, zero});
+    config.parallel.dp.overlap_param_gather = overlap;
+    RankOfStep rank(config);
+    rank.step.load(training::initial_weights(config));
+    rank.step.run(0);
+    return rank.step.run(1);
+  };
+  const StepOutcome expected = second(1, false);
+  for (const int zero : {1, 2, 3}) {
+    const StepOutcome found = second(zero, true);
+    expect_near(found.losses, expected.losses, 1e-5, fmt::format("zero {} loss ", zero));
+    for (std::size_t i = 0; i < found.responses.size(); ++i) {
+      const Response& response = found.responses[i];
+      const Response& other = expected.responses[i];
+      ASSERT_EQ(response.ids, other.ids) << zero;
+      for (std::size_t j = 0; j < response.ids.size(); ++j)
+        EXPECT_NEAR(response.log_probabilities[j], other.log_probabilities[j], 1e-4) << zero;
+      EXPECT_NE(response.log_probabilities, response.reference_log_probabilities) << zero;
+    }
+  }
+}
+
 TEST(GrpoStep, NoPhasesBuffersStay) {
   const Split split = splits(training::world_ranks()).back();
   RunConfig config = split_config(split);
