@@ -52,9 +52,9 @@ std::string phase_table(const ReinforcementPrediction& made) {
       if (part.bytes.value == 0) continue;
       parts += fmt::format("{}{} {}", parts.empty() ? "" : ", ", part.name, unit.of(part.bytes));
     }
-    text +=
-        fmt::format("{:<28} {:>10.3f} {:>7.1f} {:>10}  {}\n", phase.name, phase.time.value,
-                    100 * (phase.time / made.step), phase.memory.empty() ? "" : unit.of(phase.needed), parts);
+    text += fmt::format("{:<28} {:>10.3f} {:>7.1f}", phase.name, phase.time.value,
+                        100 * (phase.time / made.step));
+    text += phase.memory.empty() ? "\n" : fmt::format(" {:>10}  {}\n", unit.of(phase.needed), parts);
   }
   return text;
 }
