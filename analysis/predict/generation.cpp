@@ -23,10 +23,19 @@ std::int64_t in_blocks(const RunConfig& config) {
   return (config.batch.seq_length + block - 1) / block * block;
 }
 
+/// The batch that a prefill has at once: an engine cuts prompts into passes.
+RunConfig prefilled_at_once(RunConfig config) {
+  if (!is_inference_engine(config.machine.software)) return config;
+  const std::int64_t prompts = std::max<std::int64_t>(1, kEnginePassTokens / config.prompt_tokens());
+  config.batch.micro_batch_size = std::min(config.batch.micro_batch_size, prompts);
+  return config;
+}
+
 std::vector<GenerationMemory> rank_memories(const RunConfig& config) {
   std::vector<GenerationMemory> ranks;
-  for (const StageShape& shape : generation_shapes(config, config.prompt_tokens())) {
-    const RunConfig pass = generation_pass(config, config.prompt_tokens());
+  const RunConfig batch = prefilled_at_once(config);
+  for (const StageShape& shape : generation_shapes(batch, config.prompt_tokens())) {
+    const RunConfig pass = generation_pass(batch, config.prompt_tokens());
     const MemoryBreakdown held = held_bytes(shape, pass);
     StageShape teacher = shape;  // whose layers keep nothing, either
     teacher.distillation.on = teacher.distillation.hidden = true;

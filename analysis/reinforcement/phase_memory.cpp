@@ -45,11 +45,10 @@ void add_rollout(const RunConfig& config, const RolloutPrediction& rollout, Phas
                  MemoryParts& parts) {
   const RolloutConfig& of = config.reinforcement.rollout;
   if (of.own_ranks()) return;
-  const bool whole = kind == PhaseKind::rollout || is_inference_engine(of.software);
-  const bool there = of.placement == RolloutPlacement::resident || kind == PhaseKind::rollout;
-  if (there && whole) return add(rollout_memory(config, rollout), parts);
-  if (there || kind == PhaseKind::refit)
-    parts.push_back({"rollout parameters", fullest_of(rollout).parameters});
+  // plumbline's own copy of the weights is freed behind its rollout.
+  const bool stays = of.placement == RolloutPlacement::resident && is_inference_engine(of.software);
+  if (stays || kind == PhaseKind::rollout) return add(rollout_memory(config, rollout), parts);
+  if (kind == PhaseKind::refit) parts.push_back({"rollout parameters", fullest_of(rollout).parameters});
 }
 
 }  // namespace

@@ -14,10 +14,6 @@
 namespace plumbline {
 namespace {
 
-/// Prompts that are prefilled in one pass: chunks of 8,192 tokens (vLLM's max_num_batched_tokens of offline
-/// use, vllm/engine/arg_utils.py).
-constexpr std::int64_t kPrefillTokens = 8192;
-
 GenerationPrediction generation_of(const RunConfig& rollout, std::int64_t sequences, std::int64_t prompt,
                                    std::int64_t fresh, const HardwareProfile& hardware) {
   RunConfig batch = rollout;
@@ -113,7 +109,8 @@ RolloutPrediction predict_rollout(const RunConfig& config, std::span<const std::
     made.sequences_at_once = std::clamp<std::int64_t>(made.cache_tokens / typical, 1, made.sequences_at_once);
   }
   StepTimes times(rollout, hardware);
-  const std::int64_t together = std::clamp<std::int64_t>(kPrefillTokens / prompt, 1, made.sequences_at_once);
+  const std::int64_t together =
+      std::clamp<std::int64_t>(kEnginePassTokens / prompt, 1, made.sequences_at_once);
   const Seconds pass = generation_of(rollout, together, prompt, 1, hardware).time.prefill;
   // Engines keep a prompt's cache for its group (automatic prefix caching: vLLM docs, features).
   const auto shared = static_cast<double>(engine ? config.reinforcement.group_size : 1);

@@ -11,6 +11,10 @@
 
 namespace plumbline {
 
+/// Tokens that an engine prefills in a pass: max_num_batched_tokens of vLLM's offline use (vllm/engine/
+/// arg_utils.py), TensorRT-LLM's max_num_tokens (docs), SGLang's chunked_prefill_size on devices of 80 GB.
+inline constexpr std::int64_t kEnginePassTokens = 8192;
+
 /// Host of an engine, behind which its GPUs wait.
 struct EngineHost {
   double step_s = 0;      // between two decoding steps, for one sequence

@@ -139,6 +139,20 @@ TEST(ReinforcementPrediction, KeepsOnTheDeviceWhatThePlacementSays) {
   EXPECT_GT(phase_of(resident, "updates").needed, phase_of(offloaded, "updates").needed);
 }
 
+/// plumbline's own generation frees its weights and its cache behind the rollout.
+TEST(ReinforcementPrediction, KeepsNothingOfItsOwnRollout) {
+  const ReinforcementPrediction own = predicted({{"software", "plumbline", ""},
+                                                 {"rollout_software", "plumbline", ""},
+                                                 {"rollout_placement", "resident", ""},
+                                                 {"max_num_seqs", "8", ""}});
+  EXPECT_GT(part_of(phase_of(own, "refit"), "rollout parameters"), Bytes{});
+  EXPECT_GT(part_of(phase_of(own, "rollout"), "KV cache"), Bytes{});
+  for (const char* name : {"actor log-probabilities", "updates"}) {
+    EXPECT_EQ(part_of(phase_of(own, name), "rollout parameters"), Bytes{}) << name;
+    EXPECT_EQ(part_of(phase_of(own, name), "KV cache"), Bytes{}) << name;
+  }
+}
+
 /// The engine's weights are those of a model cut over its ranks, its cache has the room that is left.
 TEST(ReinforcementPrediction, FillsTheShareOfTheEngine) {
   for (const char* share : {"0.5", "0.8"}) {
