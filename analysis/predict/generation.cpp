@@ -71,6 +71,7 @@ std::int64_t cache_tokens(const RunConfig& config, const std::vector<GenerationM
 /// Working sets of the ranks.
 std::vector<Bytes> touched_bytes(const std::vector<GenerationMemory>& ranks) {
   std::vector<Bytes> touched;
+  touched.reserve(ranks.size());
   for (const GenerationMemory& rank : ranks) touched.push_back(rank.parameters + rank.cache);
   return touched;
 }
