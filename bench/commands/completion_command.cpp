@@ -7,9 +7,9 @@
 
 #include "analysis/hardware/hardware.hpp"
 #include "analysis/hardware/profiles/profiles.hpp"
-#include "analysis/serving/inference_engine.hpp"
 #include "analysis/published/published.hpp"
 #include "analysis/reliability/fleet.hpp"
+#include "analysis/serving/inference_engine.hpp"
 #include "bench/commands/commands.hpp"
 #include "bench/commands/help/completion.hpp"
 #include "core/config/model_config.hpp"
