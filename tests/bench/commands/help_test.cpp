@@ -11,8 +11,8 @@
 #include <sstream>
 
 #include "analysis/hardware/profiles/profiles.hpp"
-#include "analysis/serving/inference_engine.hpp"
 #include "analysis/predict/prediction_rows.hpp"
+#include "analysis/serving/inference_engine.hpp"
 #include "bench/commands/application.hpp"
 #include "bench/commands/compatibility_page.hpp"
 #include "bench/commands/help/command_pages.hpp"
