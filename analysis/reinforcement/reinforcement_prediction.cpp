@@ -6,7 +6,6 @@
 #include <span>
 #include <utility>
 
-#include "analysis/reinforcement/packed_responses.hpp"
 #include "analysis/reinforcement/response_lengths.hpp"
 #include "analysis/reinforcement/scoring.hpp"
 #include "analysis/time/host_copies.hpp"

@@ -1,7 +1,8 @@
-// Lengths of the responses of a step of reinforcement learning.
+// Lengths of the responses of a step of reinforcement learning, and their packing for updates.
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "core/config/run_config.hpp"
@@ -14,5 +15,11 @@ std::vector<std::int64_t> response_lengths(const RunConfig& config);
 
 /// z with P(Z <= z) = p of a standard normal Z, p in (0, 1).
 double normal_quantile(double p);
+
+/// The configuration of one update of `update` (update_config()) whose sequences are packs of whole responses
+/// with their prompts, by best-fit-decreasing: as many as an update has on average, rounded up to whole
+/// micro-batches of all replicas. Attention is within each.
+RunConfig packed_update(const RunConfig& update, std::span<const std::int64_t> responses,
+                        std::int64_t prompt);
 
 }  // namespace plumbline

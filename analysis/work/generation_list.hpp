@@ -20,7 +20,7 @@ std::vector<OperatorCall> generation_calls(const StageShape& shape, std::int64_t
 /// Number of experts that one of `tokens` tokens chooses at least, expected while each token chooses
 /// `chosen` of `experts` at random: E (1 - (1 - k/E)^T).
 double experts_reached(double experts, double chosen, double tokens);
-/// The same of a rank's experts in an MoE layer of that shape, for its tokens and those of ranks that
+/// Likewise those of a rank's experts in an MoE layer of that shape, for its tokens and those of ranks that
 /// send to it.
 double reached_experts(const StageShape& shape);
 

@@ -14,7 +14,7 @@ std::optional<std::string> why_invalid(const RunConfig& config);
 /// The same for commands that generate, instead of why_invalid(), which refuses every task but train.
 std::optional<std::string> why_generation_invalid(const RunConfig& config);
 
-/// The same for a step of reinforcement learning, tasks grpo and ppo.
+/// Reason likewise for a step of reinforcement learning, tasks grpo and ppo.
 std::optional<std::string> why_reinforcement_invalid(const RunConfig& config);
 
 /// Why a valid configuration cannot be executed by this build (prediction may still know it), or empty. One

@@ -12,7 +12,7 @@ namespace plumbline {
 /// Updates of the actor: task train, over the ranks that train.
 RunConfig update_config(const RunConfig& config);
 
-/// The same of a critic or a reward model, with a scalar head in place of its output layer.
+/// Updates of a critic or a reward model, with a scalar head in place of its output layer.
 RunConfig update_config(const RunConfig& config, const ModelConfig& model);
 
 /// Rollout: task generate, over its ranks, for as many sequences a replica as it has at once. Experts are cut

@@ -45,7 +45,7 @@ void add_recovery_options(CLI::App& command, RunCommand& options);
 /// Checks the options, and takes the checkpoint folder. Throws InputError naming the option.
 void prepare(const RunCommand& command, const RunConfig& config, Checkpoints& checkpoints);
 
-/// The same for a task of reinforcement learning: starts its ranks, or is one.
+/// Run of a task of reinforcement learning: starts its ranks, or is one.
 int launch_reinforcement(const RunCommand& command, bool quiet);
 int reinforce_as_rank(const RunCommand& command, const RunConfig& config);
 

@@ -53,7 +53,7 @@ GenerationResult generate(const RunConfig& config, const GenerationRequest& requ
                           Communicator& communicator, Communicator& control,
                           std::unique_ptr<MemorySource> memory, const GenerationProgress& progress = {});
 
-/// The same with a model that is there, without untimed passes.
+/// Continuation by a model that is there, without untimed passes.
 GenerationResult continue_prompts(GenerationModel& model, const GenerationRequest& request,
                                   Communicator& control, const GenerationProgress& progress = {});
 

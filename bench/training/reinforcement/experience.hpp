@@ -28,7 +28,7 @@ struct PolicyBatch {
 /// weight is by `loss_agg_mode` over all of `batch`.
 PolicyBatch policy_batch(const RunConfig& config, std::span<const Response> batch, int replica);
 
-/// The same for one micro-batch without policy tokens, from response `first` on.
+/// Rows of one micro-batch without policy tokens, from response `first` on.
 PolicyBatch scored_batch(const RunConfig& config, std::span<const Response> responses, std::int64_t first);
 
 /// Row of the response's id `i` in its sequence.

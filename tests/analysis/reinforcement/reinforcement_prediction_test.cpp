@@ -55,7 +55,7 @@ const StepPhase& phase_of(const ReinforcementPrediction& made, const std::string
   return *found;
 }
 
-/// Of all parts whose names begin so.
+/// Sum of all parts whose names begin so.
 Bytes part_of(const StepPhase& phase, const std::string& name) {
   Bytes sum;
   for (const MemoryPart& part : phase.memory)
