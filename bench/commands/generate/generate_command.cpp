@@ -9,11 +9,9 @@
 #include "bench/commands/generate/result_text.hpp"
 #include "bench/commands/number_range.hpp"
 #include "bench/evaluate/cell_process.hpp"
+#include "bench/evaluate/rank_output.hpp"
 #include "bench/plan/keys_without_effect.hpp"
 #include "bench/processes/hosts/placement.hpp"
-#include "bench/processes/launch/interrupts.hpp"
-#include "bench/processes/launch/launch.hpp"
-#include "bench/processes/launch/launch_output.hpp"
 #include "bench/processes/launch/run_folder.hpp"
 #include "bench/run/generating_rank.hpp"
 #include "bench/show/text/progress.hpp"
@@ -22,15 +20,12 @@
 #include "core/base/atomic_file.hpp"
 #include "core/base/error.hpp"
 #include "core/base/standard_streams.hpp"
-#include "core/base/text_input.hpp"
 #include "core/config/common_vocabulary.hpp"
 #include "core/config/config_checks.hpp"
 #include "core/config_text/config_listing.hpp"
 
 namespace plumbline {
 namespace {
-
-constexpr std::size_t kMostOutput = std::size_t{256} << 20;
 
 struct GenerateCommand {
   ConfigOptions config;
@@ -92,31 +87,13 @@ int launch_ranks(const GenerateCommand& command, bool quiet) {
   for (const std::string& remark : training::check_files(files)) say(fmt::format("note: {}\n", remark));
   for (const std::string& idle : keys_without_effect(config)) say(fmt::format("note: {}\n", idle));
 
-  const Interrupts interrupts;
   const RunFolder scratch(RunFolderUse::files);
   write_whole_file(scratch.path() + "/config.yaml", to_yaml(config));
   write_whole_file(scratch.path() + "/prompts.jsonl", generation::to_lines(request.prompts));
-  const std::string output = scratch.path() + "/output";
   Progress progress(1, 0, quiet ? nullptr : stderr);
-  LaunchSpec spec;
-  spec.program = self_path();
-  spec.arguments = rank_arguments(command, scratch.path());
-  spec.ranks = config.layout().world();
-  if (config.measure.timeout_s) spec.timeout = {*config.measure.timeout_s};
-  spec.timeout_per_step = !config.measure.timeout_s;
-  spec.bind_ranks = config.machine.backend == Backend::cpu;
-  spec.environment = {{kRecordOutVariable, output}};
-  spec.on_tick = [] { return !Interrupts::requested(); };
-  spec.on_line = [&](const OutputLine& line) {
-    if (const auto pass = step_of(line)) progress.update(pass->first, pass->second, "passes");
-  };
-  const LaunchResult result = launch(spec);
-  if (result.ending == Ending::stopped) throw Error("stopped, nothing was generated");
-  if (!result.ok()) {
-    const auto [status, reason] = meaning_of(result);
-    throw Error(fmt::format("{}: {}", name_of(status), reason), exit_code_of(status));
-  }
-  fmt::print("{}", read_text_file(output, kMostOutput));
+  fmt::print("{}", output_of_ranks(config, rank_arguments(command, scratch.path()), scratch.path(),
+                                   "nothing was generated",
+                                   [&](auto done, auto all) { progress.update(done, all, "passes"); }));
   return static_cast<int>(ExitCode::done);
 }
 

@@ -6,11 +6,10 @@
 
 #include "analysis/reinforcement/reinforcement_prediction.hpp"
 #include "bench/commands/run/run_options.hpp"
+#include "bench/evaluate/cell_process.hpp"
+#include "bench/evaluate/rank_output.hpp"
 #include "bench/plan/keys_without_effect.hpp"
 #include "bench/plan/plan.hpp"
-#include "bench/processes/launch/interrupts.hpp"
-#include "bench/processes/launch/launch.hpp"
-#include "bench/processes/launch/launch_output.hpp"
 #include "bench/processes/launch/run_folder.hpp"
 #include "bench/run/reinforcing_rank.hpp"
 #include "bench/show/text/figures.hpp"
@@ -21,7 +20,6 @@
 #include "core/base/error.hpp"
 #include "core/base/output_json.hpp"
 #include "core/base/standard_streams.hpp"
-#include "core/base/text_input.hpp"
 #include "core/config/config_checks.hpp"
 #include "core/config_text/config_listing.hpp"
 #include "core/reinforcement/phases.hpp"
@@ -93,10 +91,8 @@ void add_prediction(const RunConfig& config, OrderedJson& json) {
   for (OrderedJson& phase : json["phases"]) {
     for (const StepPhase& each : prediction.phases) {
       if (each.name != phase["phase"].get<std::string>()) continue;
-      Bytes bytes;
-      for (const MemoryPart& part : each.memory) bytes += part.bytes;
       phase["predicted_time_s"] = each.time.value;
-      phase["predicted_bytes"] = bytes.value;
+      phase["predicted_bytes"] = sum_of(each.memory).value;
     }
   }
   json["predicted_step_s"] = prediction.step.value;
@@ -136,30 +132,13 @@ int launch_reinforcement(const RunCommand& command, bool quiet) {
   require_executable(config);
   for (const std::string& remark : training::check_files(config)) say(fmt::format("note: {}\n", remark));
   for (const std::string& idle : keys_without_effect(config)) say(fmt::format("note: {}\n", idle));
-  const Interrupts interrupts;
   const RunFolder scratch(RunFolderUse::files);
-  write_whole_file(scratch.path() + "/config.yaml", to_yaml(config));
-  const std::string output = scratch.path() + "/output";
+  const std::string file = scratch.path() + "/config.yaml";
+  write_whole_file(file, to_yaml(config));
   Progress progress(1, 0, quiet ? nullptr : stderr);
-  LaunchSpec spec;
-  spec.program = self_path();
-  spec.arguments = {"run", scratch.path() + "/config.yaml"};
-  spec.ranks = config.layout().world();
-  if (config.measure.timeout_s) spec.timeout = {*config.measure.timeout_s};
-  spec.timeout_per_step = !config.measure.timeout_s;
-  spec.bind_ranks = config.machine.backend == Backend::cpu;
-  spec.environment = {{kRecordOutVariable, output}};
-  spec.on_tick = [] { return !Interrupts::requested(); };
-  spec.on_line = [&](const OutputLine& line) {
-    if (const auto step = step_of(line)) progress.update(step->first, step->second, "steps");
-  };
-  const LaunchResult result = launch(spec);
-  if (result.ending == Ending::stopped) throw Error("stopped, nothing was measured");
-  if (!result.ok()) {
-    const auto [status, reason] = meaning_of(result);
-    throw Error(fmt::format("{}: {}", name_of(status), reason), exit_code_of(status));
-  }
-  OrderedJson measured = OrderedJson::parse(read_text_file(output, kLargestRecord));
+  OrderedJson measured =
+      OrderedJson::parse(output_of_ranks(config, {"run", file}, scratch.path(), "nothing was measured",
+                                         [&](auto done, auto all) { progress.update(done, all, "steps"); }));
   add_prediction(config, measured);
   fmt::print("{}", command.json ? output_json(measured, 2) + "\n" : to_text(measured));
   return static_cast<int>(ExitCode::done);
