@@ -43,11 +43,10 @@ class CudaHostLane final : public HostLane {
                "cudaMemcpyAsync");
   }
   void wait() override {
+    if (span_) lanes_->end(*span_, copies_.get());
+    // Behind the end of the span, so that who waits for the copies finds it reached.
     check_cuda(cudaEventRecord(copied_.get(), copies_.get()), "cudaEventRecord");
-    if (span_) {
-      lanes_->end(*span_, copies_.get());
-      lanes_->begin_wait(*span_, compute_);
-    }
+    if (span_) lanes_->begin_wait(*span_, compute_);
     check_cuda(cudaStreamWaitEvent(compute_, copied_.get(), 0), "cudaStreamWaitEvent");
     if (span_) lanes_->end_wait(*span_, compute_);
     span_.reset();

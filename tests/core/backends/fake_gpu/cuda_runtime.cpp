@@ -7,6 +7,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 
 #include "tests/core/backends/fake_gpu/shared_comm.hpp"
@@ -32,6 +33,11 @@ Stream* of(cudaStream_t stream) {
 }
 Event& of(cudaEvent_t event) {
   return *reinterpret_cast<Event*>(event);
+}
+/// Time at which the stream came to a recorded event.
+std::optional<double> reached_at(cudaEvent_t event) {
+  const std::lock_guard lock(of(event).place->mutex);
+  return of(event).place->reached ? std::optional(of(event).place->time) : std::nullopt;
 }
 
 }  // namespace
@@ -163,9 +169,7 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
     const std::lock_guard lock(asked_mutex);
     asked.insert(current_device);
   }
-  if (!of(event).place) return cudaSuccess;
-  const std::lock_guard lock(of(event).place->mutex);
-  return of(event).place->reached ? cudaSuccess : cudaErrorNotReady;
+  return !of(event).place || reached_at(event) ? cudaSuccess : cudaErrorNotReady;
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   ++waits;
@@ -173,7 +177,11 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   return cudaSuccess;
 }
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
-  *milliseconds = static_cast<float>((of(end).place->time - of(begin).place->time) * 1e3);
+  if (!of(begin).place || !of(end).place) return cudaErrorInvalidResourceHandle;
+  const std::optional<double> from = reached_at(begin);
+  const std::optional<double> to = reached_at(end);
+  if (!from || !to) return cudaErrorNotReady;
+  *milliseconds = static_cast<float>((*to - *from) * 1e3);
   return cudaSuccess;
 }
 
