@@ -26,6 +26,7 @@
 #include "core/launch_files/torch/deepspeed_settings.hpp"
 #include "core/launch_files/torch/hugging_face_settings.hpp"
 #include "core/launch_files/torch/torchtitan_settings.hpp"
+#include "core/launch_files/torch/torchtune_settings.hpp"
 
 namespace plumbline {
 namespace {
@@ -110,6 +111,7 @@ std::optional<LaunchFile> read_launch_yaml(std::string_view text, const std::str
   if (auto launch = with_place(name, [&] { return megatron_yaml_launch(text, name, beside); })) return launch;
   if (auto primus = with_place(name, [&] { return primus_launch(text, name, beside); })) return primus;
   if (auto steps = with_place(name, [&] { return nemo_rl_launch(text, name, other, beside); })) return steps;
+  if (auto recipe = torchtune_file(text, name, beside)) return recipe;
   refuse_unread_file(text, name);
   return with_place(name, [&] { return overrides_launch(text, name, beside); });
 }

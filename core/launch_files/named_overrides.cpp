@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <utility>
 #include <vector>
 
 #include "core/base/one_line.hpp"
 #include "core/launch_files/arguments/keyed_files.hpp"
+#include "core/launch_files/arguments/named_model.hpp"
 #include "core/launch_files/arguments/yaml_keys.hpp"
 #include "core/launch_files/megatron/megatron_names.hpp"
 #include "core/launch_files/megatron/megatron_yaml.hpp"
@@ -16,14 +16,6 @@
 
 namespace plumbline {
 namespace {
-
-std::string letters_of(std::string_view name) {
-  std::string letters;
-  for (const char c : name)
-    if (std::isalnum(static_cast<unsigned char>(c)) != 0)
-      letters += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return letters;
-}
 
 std::string text_of(const LaunchArgument& argument) {
   return argument.values.size() == 1 ? argument.values.front() : "";
@@ -129,30 +121,6 @@ void add_primus_defaults(std::vector<LaunchArgument>& keys, const std::string& n
 }
 
 }  // namespace
-
-void set_named_model(LaunchFile& file, const LaunchArgument& model) {
-  const std::string name = text_of(model);
-  if (const ModelConfig* const preset = preset_of_name(name)) {
-    file.settings.push_back({"model", preset->name, fmt::format("{}: model", model.place)});
-  } else if (!name.empty()) {
-    file.no_model =
-        fmt::format("{}: model: found {}, expected the name of a preset; give --model with its config.json",
-                    model.place, printable(name));
-  }
-}
-
-const ModelConfig* preset_of_name(std::string_view name) {
-  name = name.substr(name.rfind('/') + 1);
-  for (const std::string_view end : {".yaml", ".yml", ".json"})
-    if (name.ends_with(end)) name.remove_suffix(end.size());
-  if (const ModelConfig* const preset = find_preset(name)) return preset;
-  std::string wanted = letters_of(name);
-  for (const std::string_view end : {"bf16", "fp8", "hf", "base", "instruct", "chat"})
-    if (wanted.ends_with(end)) wanted.erase(wanted.size() - end.size());
-  for (const std::string& preset : preset_names())
-    if (letters_of(preset) == wanted) return find_preset(preset);
-  return nullptr;
-}
 
 std::optional<LaunchFile> primus_launch(std::string_view text, const std::string& name,
                                         const BesideFile& beside) {

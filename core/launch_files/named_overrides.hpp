@@ -7,6 +7,7 @@
 
 #include "core/launch_files/arguments/beside_file.hpp"
 #include "core/launch_files/arguments/launch_settings.hpp"
+#include "core/launch_files/arguments/named_model.hpp"
 
 namespace plumbline {
 
@@ -19,12 +20,5 @@ std::optional<LaunchFile> primus_launch(std::string_view text, const std::string
 /// there. Keys of a configuration (beside.is_key) are taken as they stand.
 std::optional<LaunchFile> overrides_launch(std::string_view text, const std::string& name,
                                            const BesideFile& beside);
-
-/// The preset that a path or a name of other spelling means: "llama3.1_70B.yaml", "Qwen/Qwen3-8B". nullptr:
-/// none.
-const ModelConfig* preset_of_name(std::string_view name);
-
-/// Sets the model that an argument names, or the reason why there is none.
-void set_named_model(LaunchFile& file, const LaunchArgument& model);
 
 }  // namespace plumbline

@@ -10,12 +10,13 @@
 #include "core/base/error.hpp"
 #include "core/base/one_line.hpp"
 #include "core/launch_files/arguments/keyed_files.hpp"
+#include "core/launch_files/arguments/named_model.hpp"
 #include "core/launch_files/megatron/megatron_yaml.hpp"
-#include "core/launch_files/named_overrides.hpp"
 #include "core/launch_files/script_command.hpp"
 #include "core/launch_files/shell/shell_script.hpp"
 #include "core/launch_files/torch/hugging_face_settings.hpp"
 #include "core/launch_files/torch/torchtitan_settings.hpp"
+#include "core/launch_files/torch/torchtune_settings.hpp"
 
 namespace plumbline {
 namespace {
@@ -103,6 +104,21 @@ LaunchFile read_titan(const Command& command) {
   return file;
 }
 
+/// A configuration in YAML and keys over it.
+LaunchFile read_tune(const Command& command) {
+  const auto first = std::find_if(command.program.begin(), command.program.end(),
+                                  [](const ShellWord& word) { return word.text.starts_with("--config"); });
+  Arguments flags = keys_of(command, Words(first, command.program.end()));
+  Arguments keys;
+  if (const LaunchArgument* const config = found_in(flags, "config"))
+    keys = yaml_arguments(other_text(command, *config, "torchtune's configuration"), config->values.front());
+  for (LaunchArgument& each : flags)
+    if (each.name != "config") keys.push_back(std::move(each));
+  LaunchFile file = torchtune_launch(std::move(keys), command.beside);
+  take_gpus(file, command, keys_of(command, Words(command.program.begin(), first)));
+  return file;
+}
+
 /// Overrides of a recipe of Megatron-Bridge.
 LaunchFile read_bridge(const Command& command) {
   Arguments keys = keys_of(command, command.program);
@@ -133,6 +149,7 @@ constexpr Program kPrograms[] = {
     {"LLaMA-Factory", "llamafactory-cli", "train", read_factory},
     {"LLaMA-Factory", "src/train.py", "", read_factory},
     {"TRL", "trl", "sft", read_trainer},
+    {"torchtune", "tune", "run", read_tune},
     {"Megatron-Bridge", "run_recipe.py", "", read_bridge},
 };
 /// Keys that tell a program whose name does not.

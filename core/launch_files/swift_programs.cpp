@@ -11,8 +11,8 @@
 
 #include "core/base/error.hpp"
 #include "core/base/one_line.hpp"
+#include "core/launch_files/arguments/named_model.hpp"
 #include "core/launch_files/megatron/megatron_yaml.hpp"
-#include "core/launch_files/named_overrides.hpp"
 #include "core/launch_files/script_command.hpp"
 #include "core/launch_files/torch/hugging_face_settings.hpp"
 

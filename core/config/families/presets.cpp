@@ -118,6 +118,7 @@ std::string without_owner(std::string_view name) {
   for (const std::string_view back :
        {"-2507", "-thinking", "-bf16", "-pt", "-hf", "-instruct", "-base", "-chat", "-v0.1", "-it"})
     if (bare.ends_with(back)) bare.erase(bare.size() - back.size());
+  if (bare == "llama-3.3-70b") return "llama-3.1-70b";
   return bare == "deepseek-r1" ? "deepseek-v3" : bare;
 }
 

@@ -11,6 +11,7 @@
 #include "core/config/model_config.hpp"
 #include "core/launch_files/arguments/keyed_files.hpp"
 #include "core/launch_files/arguments/launch_arguments.hpp"
+#include "core/launch_files/arguments/quantized_names.hpp"
 #include "core/launch_files/torch/deepspeed_settings.hpp"
 
 namespace plumbline {
@@ -53,12 +54,15 @@ void set_trainer_precision(LaunchArguments& from) {
 void set_trainer_sizes(LaunchArguments& from) {
   const char* const model = "model_name_or_path";
   if (from.has(model)) {
-    const ModelConfig* const preset = find_preset(from.text(model, ""));
+    const std::string name = from.text(model, "");
+    if (const std::string_view word = quantization_word(name); !word.empty())
+      from.not_modelled(model, fmt::format("quantized weights, as {} in its name says", word));
+    const ModelConfig* const preset = find_preset(name);
     if (preset != nullptr) {
       from.set("model", preset->name, model);
     } else {
       from.file().notes.push_back(
-          fmt::format("{}: {} is no preset; --model takes its config.json", model, from.text(model, "")));
+          fmt::format("{}: {} is no preset; --model takes its config.json", model, name));
     }
   }
   for (const char* key : {"cutoff_len", "max_seq_length", "max_length", "block_size"}) {

@@ -47,7 +47,6 @@ constexpr Named kNamed[] = {
     {"a.yaml", "recipe: x\nstep_scheduler: {}\ndistributed: {}\n", "NeMo Automodel"},
     {"a.yaml", "step_scheduler: {}\nmodel: {}\n", "NeMo Automodel"},
     {"a.yaml", "type: causal\nmodel: {}\ndeepspeed: {}\n", "ArcticTraining"},
-    {"a.yaml", "model:\n  _component_: torchtune.models.llama3.llama3_8b\n", "torchtune"},
     {"a.yaml", "pipe_parallel_size: 1\nmodel_parallel_size: 2\n", "GPT-NeoX"},
     {"a.yml", "{\n \"pipe-parallel-size\": 1,\n \"model-parallel-size\": 1\n}\n", "GPT-NeoX"},
     {"a.yml", "{\n\"data_path\": \"a\",\n\"vocab_file\": \"b\",\n\"merge_file\": \"c\"\n}\n", "GPT-NeoX"},
@@ -57,7 +56,6 @@ constexpr Named kNamed[] = {
     {"a.sh", "deepspeed --module openrlhf.cli.train_sft --max_len 2048\n", "OpenRLHF"},
     {"a.sh", "torchrun main_training_llama.py --model_variant=7b\n", "fms-fsdp"},
     {"a.sh", "python3 -m MaxText.train MaxText/configs/base.yml steps=3\n", "MaxText"},
-    {"a.sh", "tune run lora_finetune --config x.yaml\n", "torchtune"},
     {"a.sh", "accelerate launch -m axolotl.cli.train x.yaml\n", "Axolotl"},
     {"a.sh", "torchrun -m torchtitan.train --module llama3 --config llama3_8b\n",
      "torchtitan with a configuration in Python"},
@@ -99,6 +97,8 @@ const std::map<std::string, std::string>& beside() {
        "model_name_or_path: Qwen/Qwen3-8B\nstage: sft\nfinetuning_type: full\nbf16: true\n"
        "deepspeed: ds.json\ncutoff_len: 512\n"},
       {"job.toml", "[model]\nname = \"llama3\"\nflavor = \"8B\"\n[training]\nlocal_batch_size = 4\n"},
+      {"tune.yaml",
+       "model:\n  _component_: torchtune.models.llama3_3.llama3_3_70b\nbatch_size: 2\ndtype: bf16\n"},
       {"args.sh", "ARGS=\"--num-layers 2 --hidden-size 64\"\n"}};
   return kFiles;
 }
@@ -210,6 +210,13 @@ TEST(LaunchKinds, AreReadByTheReaderOfTheirKeys) {
         {"seq_length", "512"},
         {"micro_batch_size", "4"},
         {"world_size", "8"}}},
+      {"a.sh",
+       "tune run --nproc_per_node 4 full_finetune_distributed --config tune.yaml batch_size=3 compile=True",
+       "torchtune",
+       {{"model", "llama-3.1-70b"},
+        {"micro_batch_size", "3"},
+        {"software", "torchtune-compile"},
+        {"world_size", "4"}}},
       {"a.sh",
        "python scripts/training/run_recipe.py --recipe qwen3_30b_a3b_pretrain_config "
        "train.global_batch_size=8 train.micro_batch_size=1",
@@ -353,6 +360,15 @@ TEST(LaunchKinds, AdviceOfTheirReadersWorks) {
       {gpt + " --softmax-type learnable", "--ignore softmax-type", gpt + " --softmax-type learnable",
        with({}, {}, {"softmax_type"})},
       {gpt + " --foo", "correct or remove it", gpt, {}},
+      {"trl sft --model_name_or_path TheBloke/Llama-2-7B-AWQ --bf16", "--ignore model_name_or_path",
+       "trl sft --model_name_or_path TheBloke/Llama-2-7B-AWQ --bf16",
+       with({{"model", "llama-2-7b"}}, {}, {"model_name_or_path"})},
+      {"megatron sft --model TechxGenus/Llama-3-8B-GPTQ --max_length 512", "--ignore model",
+       "megatron sft --model TechxGenus/Llama-3-8B-GPTQ --max_length 512", with({}, {}, {"model"})},
+      {"tune run full_finetune_distributed --config none.yaml",
+       "put it beside the script",
+       "tune run full_finetune_distributed --config tune.yaml",
+       {}},
   };
   for (const Case& each : cases) {
     SCOPED_TRACE(each.refused);

@@ -1,0 +1,143 @@
+// Recipes of torchtune, Axolotl and NeMo Automodel: the keys that follow, and what is refused.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+
+#include "core/launch_files/arguments/quantized_names.hpp"
+#include "core/launch_files/launch_file.hpp"
+#include "tests/support/refusal.hpp"
+
+namespace plumbline::torch_recipes_test {
+namespace {
+
+using testing::HasSubstr;
+
+struct Recipe {
+  std::string text;
+  const char* framework;
+  std::map<std::string, std::string> settings;  // an empty value: not set
+};
+
+void expect_read(const Recipe& each) {
+  SCOPED_TRACE(each.text);
+  const LaunchFile file = read_launch_file(each.text, "a.yaml").value();
+  EXPECT_EQ(test::refusal_of([&] { file.require_modelled(); }), "accepted");
+  EXPECT_EQ(file.framework, each.framework);
+  std::map<std::string, std::string> settings;
+  for (const LaunchSetting& setting : file.settings) settings[setting.key] = setting.value;
+  for (const auto& [key, value] : each.settings) EXPECT_EQ(settings[key], value) << key;
+}
+
+/// Phrase of the refusal of a text.
+struct Refused {
+  std::string text;
+  const char* phrase;
+};
+
+void expect_refused(const Refused& each) {
+  SCOPED_TRACE(each.text);
+  const std::string refusal = test::refusal_of([&] {
+    const auto file = read_launch_file(each.text, "a.yaml");
+    if (file) file->require_modelled();
+  });
+  EXPECT_THAT(refusal, HasSubstr(each.phrase));
+  EXPECT_EQ(refusal.find('\n'), std::string::npos);
+}
+
+std::string tune(const std::string& builder, const std::string& more) {
+  return "model:\n  _component_: torchtune.models." + builder + "\n" + more;
+}
+
+TEST(TorchRecipes, OfTorchtune) {
+  const Recipe recipes[] = {
+      {tune("llama3_1.llama3_1_8b",
+            "batch_size: 2\ngradient_accumulation_steps: 4\ndtype: bf16\ncompile: False\n"
+            "enable_activation_checkpointing: True\ntokenizer:\n  max_seq_len: 512\n"
+            "optimizer:\n  _component_: torch.optim.AdamW\n  lr: 2e-5\n"
+            "loss:\n  _component_: torchtune.modules.loss.LinearCrossEntropyLoss\n"
+            "batch_size_val: ${batch_size}\n"),
+       "torchtune",
+       {{"model", "llama-3.1-8b"},
+        {"software", "torchtune"},
+        {"zero_stage", "3"},
+        {"precision", "bf16"},
+        {"grad_dtype", "same"},
+        {"micro_batch_size", "2"},
+        {"seq_length", "512"},
+        {"recompute_granularity", "full"},
+        {"clip_grad", "0"},
+        {"frozen", ""}}},
+      {tune("qwen3.lora_qwen3_1_7b_instruct",
+            "  lora_attn_modules: ['q_proj', 'v_proj', 'output_proj']\n  apply_lora_to_mlp: True\n"
+            "  lora_rank: 32\n  lora_alpha: 64\ncompile: True\nclip_grad_norm: 1.0\nmicro: ${none}\n"
+            "ac_mode: selective\nac_option: 2\n"),
+       "torchtune",
+       {{"model", "qwen3-1.7b"}, {"frozen", "lora"}}},
+      {tune("llama3_3.lora_llama3_3_70b",
+            "  lora_attn_modules: ['q_proj', 'k_proj', 'v_proj']\n  lora_rank: 16\n  lora_alpha: 32\n"
+            "tensor_parallel_dim: 2\ndata_parallel_replicate_dim: 2\nac_mode: selective\nac_option: 3\n"
+            "batch_size: ${n}\nn: null\ndtype: fp32\nclip_grad_norm: 1.0\ncompile: true\n"),
+       "torchtune",
+       {{"model", "llama-3.1-70b"},
+        {"frozen", "lora"},
+        {"lora_rank", "16"},
+        {"lora_targets", "qkv"},
+        {"software", "torchtitan-compile"},
+        {"precision", "fp32"},
+        {"tensor_model_parallel_size", "2"},
+        {"sequence_parallel", "true"},
+        {"num_distributed_optimizer_instances", "2"},
+        {"recompute_method", "interval"},
+        {"recompute_num_layers", "3"},
+        {"clip_grad", "1.0"}}},
+  };
+  expect_read(recipes[0]);
+  expect_refused({recipes[1].text, "micro: unknown to torchtune's table of arguments"});
+  expect_read(recipes[2]);
+  const Refused refused[] = {
+      {tune("llama2.qlora_llama2_7b", ""), "quantized weights (qlora)"},
+      {tune("llama3_2_vision.llama3_2_vision_11b", ""), "a vision tower"},
+      {tune("llama2.llama2_7b", "optimizer_in_bwd: True\n"), "updates within backwards"},
+      {tune("llama2.llama2_7b", "optimizer:\n  _component_: torchao.optim.AdamW8bit\n"),
+       "AdamW8bit, expected AdamW or SGD"},
+      {tune("llama2.llama2_7b", "loss:\n  _component_: torchtune.rlhf.loss.DPOLoss\n"),
+       "DPOLoss, expected LinearCrossEntropyLoss"},
+      {tune("llama2.llama2_7b", "fsdp_cpu_offload: True\n"), "states in host memory"},
+      {tune("llama2.llama2_7b", "tasks: [x]\n"), "generation or evaluation"},
+      {tune("llama2.llama2_7b", "dtype: fp16\n"), "expected bf16 or fp32"},
+      {tune("llama2.llama2_7b", "batch_sise: 2\n"), "the nearest known one is batch_size"},
+  };
+  for (const Refused& each : refused) expect_refused(each);
+}
+
+TEST(TorchRecipes, QuantizedCheckpointsAreKnownByTheirNames) {
+  struct Case {
+    const char* name;
+    const char* word;
+    const char* lossy;
+  };
+  const Case cases[] = {
+      {"TechxGenus/Meta-Llama-3-8B-Instruct-AWQ", "AWQ", "AWQ"},
+      {"ISTA-DASLab/Meta-Llama-3-8B-Instruct-AQLM-2Bit-1x16", "AQLM", "AQLM"},
+      {"hugging-quants/Meta-Llama-3.1-405B-BNB-NF4-BF16", "BNB", "BNB"},
+      {"output/internlm2-1_8b-gptq-int4", "gptq", "gptq"},
+      {"unsloth/llama-3-8b-bnb-4bit", "bnb", "bnb"},
+      {"Qwen/Qwen3-14B-FP8", "FP8", ""},
+      {"nvidia/Qwen3-30B-A3B-NVFP4", "NVFP4", "NVFP4"},
+      {"/data/awq/Llama-3-8B", "", ""},
+      {"Qwen/Qwen3-8B", "", ""},
+      {"", "", ""},
+      {"a/", "", ""},
+  };
+  for (const Case& each : cases) {
+    EXPECT_EQ(quantization_word(each.name), each.word) << each.name;
+    EXPECT_EQ(lossy_quantization_word(each.name), each.lossy) << each.name;
+  }
+  expect_refused({"model_name_or_path: a/Llama-3-8B-AWQ\nstage: sft\nfinetuning_type: lora\n",
+                  "a.yaml:1: model_name_or_path: not modelled: quantized weights, as AWQ in its name says"});
+}
+
+}  // namespace
+}  // namespace plumbline::torch_recipes_test
