@@ -92,11 +92,12 @@ MemoryParts phase_memory(const RunConfig& config, const RolloutPrediction& rollo
   return fullest;
 }
 
-Bytes offloaded_bytes(const TrainingModel& model) {
-  Bytes most;
+OffloadedModel offloaded(const TrainingModel& model) {
+  OffloadedModel most;
   for (const RankMemory& rank : model.memory.ranks) {
-    const Bytes optimizer = model.trained ? rank.held[Category::optimizer] : Bytes{};
-    most = std::max(most, rank.held[Category::parameters] + optimizer);
+    const OffloadedModel here = {rank.held[Category::parameters],
+                                 model.trained ? rank.held[Category::optimizer] : Bytes{}};
+    if (here.total() > most.total()) most = here;
   }
   return most;
 }

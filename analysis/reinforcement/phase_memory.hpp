@@ -40,8 +40,13 @@ MemoryParts phase_memory(const RunConfig& config, const RolloutPrediction& rollo
                          const std::vector<TrainingModel>& models, PhaseKind kind,
                          const TrainingModel& active);
 
-/// Bytes of a model that go to the host and come back, of the rank with most: parameters, and optimizer
-/// states of one that is trained.
-Bytes offloaded_bytes(const TrainingModel& model);
+/// Bytes of a model that go to the host and come back.
+struct OffloadedModel {
+  Bytes parameters;
+  Bytes optimizer;  // of one that is trained
+  Bytes total() const { return parameters + optimizer; }
+};
+/// Those of the rank with most.
+OffloadedModel offloaded(const TrainingModel& model);
 
 }  // namespace plumbline

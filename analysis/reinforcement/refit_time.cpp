@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "analysis/reinforcement/rl_framework.hpp"
 #include "analysis/time/operator_time.hpp"
 #include "core/reinforcement/phases.hpp"
 
@@ -48,6 +49,11 @@ Refit refit_of(const RunConfig& config, const GenerationPrediction& rollout,
   const int world = from.world_size + (apart ? to.world_size : 0);
   if (refit.inside.value > 0 && world > 1) refit.time += message_time(hardware, world, refit.inside, false);
   if (refit.between.value > 0) refit.time += message_time(hardware, world, refit.between, true);
+  // Engines load a bucket of tensors while the next one is gathered.
+  const FrameworkCosts costs = framework_costs(config.reinforcement.rollout.framework);
+  if (refit.whole)
+    refit.time =
+        std::max(refit.time, costs.per_tensor * static_cast<double>(checkpoint_tensors(config.model)));
   return refit;
 }
 

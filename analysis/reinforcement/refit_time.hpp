@@ -12,7 +12,7 @@ struct Refit {
   Bytes inside;        // that the busiest rank takes from its own node
   Bytes between;       // and from others
   bool whole = false;  // every rank takes whole tensors, not its shards
-  Seconds time;        // of these messages alone; no host work
+  Seconds time;        // of these messages, or of the framework's work for every tensor if that is longer
 };
 
 /// Shards go to shards (plumbline's own): a rank that generates receives its part, from all ranks that train

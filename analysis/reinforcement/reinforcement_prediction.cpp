@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "analysis/reinforcement/response_lengths.hpp"
+#include "analysis/reinforcement/rl_framework.hpp"
 #include "analysis/reinforcement/scoring.hpp"
 #include "analysis/time/host_copies.hpp"
 #include "core/base/error.hpp"
@@ -64,7 +65,8 @@ class Phases {
     if (critic) update("critic updates", at_critic, *critic);
     update("updates", at_actor, actor);
     for (const TrainingModel& model : models_)
-      if (offloads()) made_.host += offloaded_bytes(model);
+      if (offloads()) made_.host += offloaded(model).total();
+    made_.host += engine_weights();
     return std::move(made_);
   }
 
@@ -93,13 +95,26 @@ class Phases {
                                         : phase_memory(config_, made_.rollout, models_, kind, models_[model]);
     made_.phases.push_back(std::move(made));
   }
-  Seconds copy_time(std::size_t model) const {
+  /// Weights of the engine that are on the host while training works.
+  Bytes engine_weights() const {
+    return offloads() && costs_.keeps_engine_weights ? rollout_memory(config_, made_.rollout).front().bytes
+                                                     : Bytes{};
+  }
+  Seconds copy_time(Bytes bytes) const {
     Load load;
     load.layout = config_.layout();
-    return host_copy_time(offloaded_bytes(models_[model]), hardware_, load);
+    return host_copy_time(bytes, hardware_, load);
+  }
+  Seconds copy_time(std::size_t model) const {
+    const OffloadedModel moved = offloaded(models_[model]);
+    if (costs_.optimizer_rate == 0) return copy_time(moved.total());
+    return copy_time(moved.parameters) +
+           Seconds{static_cast<double>(moved.optimizer.value) / costs_.optimizer_rate};
   }
   void copy(const char* name, std::size_t model) {
-    if (offloads()) made_.phases.push_back({name, PhaseKind::scoring, copy_time(model), {}, {}, false});
+    if (!offloads()) return;
+    const Seconds time = copy_time(model) + copy_time(engine_weights());
+    made_.phases.push_back({name, PhaseKind::scoring, time, {}, {}, false});
   }
   /// A colocated model is copied to the device for its forwards, and a critic back.
   void score(const char* name, std::size_t at, const TimedModel& model) {
@@ -116,6 +131,7 @@ class Phases {
   const HardwareProfile& hardware_;
   const std::function<RepeatedSchedule(const RunConfig&)>& make_;
   const std::span<const std::int64_t> lengths_;
+  const FrameworkCosts costs_ = framework_costs(config_.reinforcement.rollout.framework);
   std::vector<TrainingModel> models_;
   ReinforcementPrediction made_;
 };

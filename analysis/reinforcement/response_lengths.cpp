@@ -1,13 +1,21 @@
 #include "analysis/reinforcement/response_lengths.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <functional>
 #include <map>
 #include <numbers>
 #include <random>
+#include <sstream>
+#include <string>
 
 #include "analysis/predict/packed_sequences.hpp"
+#include "core/base/error.hpp"
+#include "core/base/one_line.hpp"
+#include "core/base/text_input.hpp"
 
 namespace plumbline {
 namespace {
@@ -31,6 +39,28 @@ std::vector<std::vector<std::int64_t>> packs_of(std::vector<std::int64_t> length
   return packs;
 }
 
+/// Tokens in a file, in ascending order.
+std::vector<std::int64_t> lengths_in(const std::string& path, std::int64_t most) {
+  constexpr std::size_t kMostBytes = 64U << 20;
+  const std::string text = read_text_file(path, kMostBytes);
+  std::vector<std::int64_t> lengths;
+  std::istringstream words(text);
+  for (std::string word; words >> word;) {
+    std::int64_t length = 0;
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), length);
+    if (error != std::errc() || end != word.data() + word.size() || length < 1)
+      throw InputError(
+          fmt::format("response_lengths: {}: found {}, expected whole numbers of tokens, 1 and more",
+                      printable(path, 200), printable(word, 40)));
+    lengths.push_back(std::min(length, most));
+  }
+  if (lengths.empty())
+    throw InputError(fmt::format("response_lengths: {}: found no number, expected tokens of responses",
+                                 printable(path, 200)));
+  std::sort(lengths.begin(), lengths.end());
+  return lengths;
+}
+
 }  // namespace
 
 double normal_quantile(double p) {
@@ -47,12 +77,19 @@ std::vector<std::int64_t> response_lengths(const RunConfig& config) {
   const RolloutConfig& rollout = config.reinforcement.rollout;
   const std::int64_t most = config.generation.max_new_tokens;
   std::vector<std::int64_t> lengths(static_cast<std::size_t>(config.reinforcement.responses()), most);
-  if (rollout.length_mean == 0) return lengths;
+  if (rollout.length_mean == 0 && rollout.lengths.empty()) return lengths;
+  const std::vector<std::int64_t> known =
+      rollout.lengths.empty() ? std::vector<std::int64_t>() : lengths_in(rollout.lengths, most);
   const double sigma = rollout.length_sigma;
   const double mu = std::log(rollout.length_mean) - sigma * sigma / 2;
   const auto count = static_cast<double>(lengths.size());
   for (std::size_t i = 0; i < lengths.size(); ++i) {
-    const double z = sigma == 0 ? 0 : normal_quantile((static_cast<double>(i) + 0.5) / count);
+    const double quantile = (static_cast<double>(i) + 0.5) / count;
+    if (!known.empty()) {
+      lengths[i] = known[static_cast<std::size_t>(quantile * static_cast<double>(known.size()))];
+      continue;
+    }
+    const double z = sigma == 0 ? 0 : normal_quantile(quantile);
     lengths[i] = std::clamp<std::int64_t>(std::llround(std::exp(mu + sigma * z)), 1, most);
   }
   // Fisher and Yates by hand: the draws of std::shuffle differ between standard libraries.

@@ -10,7 +10,8 @@
 namespace plumbline {
 
 /// Tokens of every response, in the order in which replicas take them: the quantiles of the distribution of
-/// RolloutConfig, shuffled by the configuration's seed. The same for the same configuration everywhere.
+/// RolloutConfig, or of its file, shuffled by the configuration's seed. The same for the same configuration
+/// everywhere. Throws InputError for a file without whole numbers.
 std::vector<std::int64_t> response_lengths(const RunConfig& config);
 
 /// z with P(Z <= z) = p of a standard normal Z, p in (0, 1).

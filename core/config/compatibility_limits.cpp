@@ -206,6 +206,9 @@ std::optional<std::string> responses_limit(const C& c) {
 std::optional<std::string> response_length_limit(const C& c) {
   const RolloutConfig& of = c.reinforcement.rollout;
   const auto most = static_cast<double>(c.generation.max_new_tokens);
+  if (c.reinforces() && of.length_mean > 0 && !of.lengths.empty())
+    return fmt::format("response_lengths: found a file with response_length_mean {}, expected one of both",
+                       of.length_mean);
   if (!c.reinforces() || of.length_mean == 0 || (of.length_mean >= 1 && of.length_mean <= most))
     return std::nullopt;
   return fmt::format("response_length_mean: found {}, expected 1 to max_new_tokens {}, or 0 for as many",

@@ -41,7 +41,7 @@ constexpr CompatibilityRow kRows[] = {
     limits("rollout_world_size", "above 0 with ranks of their own for the rollout", rollout_ranks_limit),
     limits("rollout_tensor_model_parallel_size", "divides the rollout's ranks", rollout_sizes_limit),
     limits("rollout_software", "plumbline or an inference engine", rollout_engine_limit),
-    limits("response_length_mean", "at most max_new_tokens", response_length_limit),
+    limits("response_length_mean", "at most max_new_tokens, or response_lengths", response_length_limit),
     limits("global_batch_size", "divides the responses of a step", responses_limit),
     limits("reward_model", "and critic, with the actor's vocabulary", scored_vocabulary_limit),
     excludes(kCritic, kGroups, "whose advantages need no values", "none, or task ppo"),

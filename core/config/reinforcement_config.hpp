@@ -15,8 +15,12 @@ namespace plumbline {
 /// next step's responses meanwhile (one_step_off).
 enum class RolloutPlacement { colocated, resident, split, one_step_off };
 
+/// Program that drives training and rollout in turn; none: its work on the host is not predicted.
+enum class RlFramework { none, nemo_rl, slime };
+
 struct RolloutConfig {
   std::string software = "plumbline";  // an inference engine, or plumbline's own generation
+  RlFramework framework = RlFramework::none;
   RolloutPlacement placement = RolloutPlacement::colocated;
   int tensor = 0;         // ranks of a replica that generates; 0: those of training
   int pipeline = 0;       // likewise
@@ -28,6 +32,7 @@ struct RolloutConfig {
   /// max_new_tokens.
   double length_mean = 0;
   double length_sigma = 0;
+  std::string lengths;  // file of such lengths in place of the distribution
   bool own_ranks() const {
     return placement == RolloutPlacement::split || placement == RolloutPlacement::one_step_off;
   }

@@ -8,6 +8,7 @@ namespace plumbline {
 namespace {
 
 constexpr KeyNames<4> kPlacements = {"colocated", "resident", "split", "one_step_off"};
+constexpr KeyNames<3> kFrameworks = {"none", "nemo-rl", "slime"};
 constexpr KeyNames<3> kEstimators = {"k1", "k2", "k3"};
 constexpr KeyNames<2> kAggregations = {"token_mean", "sequence_mean"};
 constexpr std::int64_t kMostResponses = std::numeric_limits<std::int32_t>::max();
@@ -42,6 +43,7 @@ std::vector<ConfigKey> reinforcement_keys() {
       model_key("reward_model", &R::reward),
       text_key("rollout_software", rollout(&RolloutConfig::software), PathOr::name,
                "plumbline, or an inference engine such as vllm"),
+      choice_key("rl_framework", rollout(&RolloutConfig::framework), kFrameworks),
       choice_key("rollout_placement", rollout(&RolloutConfig::placement), kPlacements),
       integer_key("rollout_tensor_model_parallel_size", "", rollout(&RolloutConfig::tensor), 0, kMostRanks),
       integer_key("rollout_pipeline_model_parallel_size", "", rollout(&RolloutConfig::pipeline), 0,
@@ -51,6 +53,7 @@ std::vector<ConfigKey> reinforcement_keys() {
       number_key("gpu_memory_utilization", rollout(&RolloutConfig::memory_utilization), 0, 1),
       number_key("response_length_mean", rollout(&RolloutConfig::length_mean), 0, 1e9),
       number_key("response_length_sigma", rollout(&RolloutConfig::length_sigma), 0, 5),
+      text_key("response_lengths", rollout(&RolloutConfig::lengths), PathOr::path, "the path of a text file"),
       number_key("kl_loss_coef", loss(&PolicyLossConfig::kl_coef), 0, 1e6),
       choice_key("kl_loss_type", loss(&PolicyLossConfig::kl), kEstimators),
       number_key("clip_ratio_low", loss(&PolicyLossConfig::clip_low), 0, 1),

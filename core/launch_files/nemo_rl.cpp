@@ -197,6 +197,7 @@ class Reader {
 
   void read_rollout() {
     const std::string in = "policy.generation.";
+    set("rl_framework", "nemo-rl", in + "backend");
     const std::string engine = text(in + "backend");
     if (!engine.empty()) set("rollout_software", engine, in + "backend");
     take(in + "vllm_cfg.tensor_parallel_size", "rollout_tensor_model_parallel_size");

@@ -22,6 +22,8 @@ constexpr StepRefusal kStepRefusals[] = {
      [](const RunConfig& c) { return c.reinforcement.rollout.placement != RolloutPlacement::resident; }},
     {"rollout_software: found an inference engine, expected plumbline to run; leave it out",
      [](const RunConfig& c) { return c.reinforcement.rollout.software != "plumbline"; }},
+    {"response_lengths: found a file, expected none to run, where the model decides; leave it out",
+     [](const RunConfig& c) { return !c.reinforcement.rollout.lengths.empty(); }},
     {"response_length_mean: found one, expected 0 to run, where the model decides; leave it out",
      [](const RunConfig& c) { return c.reinforcement.rollout.length_mean > 0; }},
     {"backend: found cuda, expected cpu or emulated with task grpo; change backend",

@@ -1,5 +1,4 @@
-// Predicted against published steps of GRPO (results/published/rl). No constant was fitted to these. The
-// bound holds what was reached: the goal, 20 %, is not.
+// Predicted against published steps of GRPO (results/published/rl). No constant was fitted to these.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -73,7 +72,7 @@ TEST(PublishedReinforcement, IsPredicted) {
   EXPECT_EQ(refused, 2);
   ASSERT_EQ(errors.size(), 12U);
   std::sort(errors.begin(), errors.end());
-  EXPECT_LT((errors[5] + errors[6]) / 2, 0.32);
+  EXPECT_LT((errors[5] + errors[6]) / 2, 0.2);
 }
 
 }  // namespace

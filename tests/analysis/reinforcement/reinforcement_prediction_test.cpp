@@ -6,11 +6,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <fstream>
 #include <string>
 #include <vector>
 
 #include "analysis/hardware/profiles/profiles.hpp"
 #include "analysis/reinforcement/fitting_change.hpp"
+#include "analysis/reinforcement/response_lengths.hpp"
+#include "analysis/reinforcement/rl_framework.hpp"
 #include "bench/plan/plan.hpp"
 #include "core/base/error.hpp"
 #include "core/config_text/load_config.hpp"
@@ -104,6 +107,33 @@ TEST(ReinforcementPrediction, AddsItsPhases) {
   EXPECT_DOUBLE_EQ(phase_of(made, "updates").time.value, 2 * made.update.time.step.value);
   EXPECT_DOUBLE_EQ(made.staleness, 0.5);
   EXPECT_EQ(predicted({{"ppo_epochs", "3", ""}}).updates, 6);
+}
+
+/// A framework's work for every tensor of a refit, and its slower copies of optimizer states.
+TEST(ReinforcementPrediction, AddsTheWorkOfItsFramework) {
+  const ReinforcementPrediction without = predicted(), with = predicted({{"rl_framework", "nemo-rl", ""}});
+  const Seconds tensors = framework_costs(RlFramework::nemo_rl).per_tensor * 339.0;
+  EXPECT_DOUBLE_EQ(with.refit.time.value, std::max(without.refit.time, tensors).value);
+  const Bytes optimizer = part_of(phase_of(with, "updates"), "actor optimizer");
+  EXPECT_GT(phase_of(with, "load actor").time.value, static_cast<double>(optimizer.value) / 2.8e9);
+  EXPECT_EQ(with.host - without.host, part_of(phase_of(with, "rollout"), "rollout parameters"));
+  const ReinforcementPrediction slime = predicted({{"rl_framework", "slime", ""}});
+  EXPECT_EQ(phase_of(slime, "load actor").time, phase_of(without, "load actor").time);
+}
+
+/// The same lengths from a file, in any order, and more responses than it has.
+TEST(ReinforcementPrediction, TakesLengthsFromAFile) {
+  const std::string path = testing::TempDir() + "lengths.txt";
+  std::ofstream(path) << "100 300\n200\n9999999\n";
+  const Overrides file = {{"response_lengths", path, ""}, {"response_length_mean", "0", ""}};
+  const std::vector<std::int64_t> lengths = response_lengths(config_with(file));
+  for (const std::int64_t each : {100, 200, 300, 1536})
+    EXPECT_EQ(std::count(lengths.begin(), lengths.end(), each), 32);
+  EXPECT_DOUBLE_EQ(predicted(file).rollout.mean_response, (100 + 200 + 300 + 1536) / 4.0);
+  for (const char* text : {"", "1 x", "1.5", "0", "-3", "99999999999999999999"}) {
+    std::ofstream(path) << text;
+    EXPECT_THROW(predicted(file), InputError) << text;
+  }
 }
 
 TEST(ReinforcementPrediction, OverlapsOneStepOffPolicy) {
@@ -229,6 +259,8 @@ TEST(ReinforcementPrediction, RefusesInOneLine) {
       {{{"rollout_tensor_model_parallel_size", "3", ""}}, "rollout_tensor_model_parallel_size: found 3"},
       {{{"response_length_mean", "1600", ""}}, "response_length_mean: found 1600, expected 1 to"},
       {{{"response_length_mean", "0.5", ""}}, "response_length_mean: found 0.5, expected 1 to"},
+      {{{"response_lengths", "/lengths.txt", ""}}, "response_lengths: found a file with"},
+      {{{"response_lengths", "/no/lengths", ""}, {"response_length_mean", "0", ""}}, "/no/lengths"},
       {{{"reward_model", "gpt2-124m", ""}}, "reward_model: found gpt2-124m with a vocabulary of"},
       {{{"critic", "qwen2.5-7b", ""}}, "critic: found qwen2.5-7b with task grpo"},
       {{{"rollout_software", "megatron-core", ""}}, "rollout_software: found megatron-core, expected"},

@@ -90,11 +90,20 @@ std::string basis_lines(const RunConfig& config, const HardwareProfile& hardware
   std::string text =
       "\nparameters, gradients, optimizer, KV cache: as predicted for each task alone; phases' workspace: "
       "estimated\n";
-  text += hardware.guessed()
-              ? "time: guess from generic rates\n"
-              : "time: updates and rollout as predicted for each task alone; refit and offload: "
-                "messages and copies alone, without the host's work\n";
-  if (config.reinforcement.rollout.length_mean == 0)
+  const RolloutConfig& rollout = config.reinforcement.rollout;
+  if (hardware.guessed()) {
+    text += "time: guess from generic rates\n";
+  } else if (rollout.framework == RlFramework::none) {
+    text +=
+        "time: updates and rollout as predicted for each task alone; refit and offload: messages and copies "
+        "alone, without the host's work\n";
+  } else {
+    text += fmt::format(
+        "time: updates and rollout as predicted for each task alone; refit and offload: with the "
+        "published work of {} on the host\n",
+        find_config_key("rl_framework")->print(config));
+  }
+  if (rollout.length_mean == 0 && rollout.lengths.empty())
     text += "every response has max_new_tokens; response_length_mean gives their distribution\n";
   return text;
 }
