@@ -23,6 +23,7 @@
 #include "core/launch_files/script_programs.hpp"
 #include "core/launch_files/script_run.hpp"
 #include "core/launch_files/shell/shell_script.hpp"
+#include "core/launch_files/torch/axolotl_settings.hpp"
 #include "core/launch_files/torch/deepspeed_settings.hpp"
 #include "core/launch_files/torch/hugging_face_settings.hpp"
 #include "core/launch_files/torch/torchtitan_settings.hpp"
@@ -108,6 +109,8 @@ std::optional<LaunchFile> read_launch_yaml(std::string_view text, const std::str
     return accelerate_launch(yaml_arguments(std::string(text), name), other, beside);
   if (has_yaml_key(text, "model_name_or_path") || has_yaml_key(text, "per_device_train_batch_size"))
     return trainer_launch(yaml_arguments(std::string(text), name), other, beside);
+  if (has_yaml_key(text, "base_model") && has_yaml_key(text, "micro_batch_size"))
+    return axolotl_launch(yaml_arguments(std::string(text), name), other, beside);
   if (auto launch = with_place(name, [&] { return megatron_yaml_launch(text, name, beside); })) return launch;
   if (auto primus = with_place(name, [&] { return primus_launch(text, name, beside); })) return primus;
   if (auto steps = with_place(name, [&] { return nemo_rl_launch(text, name, other, beside); })) return steps;

@@ -41,15 +41,9 @@ constexpr std::string_view kRollouts =
     "model: qwen2.5-7b, task: grpo, software: megatron-core, zero_stage: 1, precision: bf16, world_size: 8, "
     "num_prompts_per_step: 64, num_generations_per_prompt: 8, global_batch_size: 512, seq_length: 4096, "
     "max_new_tokens: 3072, rollout_software: vllm";
-constexpr std::string_view kFourBits = "weights in 4 bit are not predicted";
 
 /// The first that fits counts.
 constexpr UnreadKind kUnreadFiles[] = {
-    {"Axolotl with load_in_4bit", {"base_model", "load_in_4bit", ""}, kLoraRun, kFourBits},
-    {"Axolotl with an adapter", {"base_model", "adapter", ""}, kLoraRun, ""},
-    {"Axolotl with DeepSpeed", {"base_model", "deepspeed", ""}, kZeroRun, ""},
-    {"Axolotl", {"base_model", "sequence_len", ""}, kSharded, ""},
-    {"Axolotl", {"base_model", "micro_batch_size", ""}, kSharded, ""},
     {"nanotron", {"parallelism", "tokens", ""}, kMegatronRun, ""},
     {"llm-foundry",
      {"train_loader", "model", ""},
@@ -81,7 +75,6 @@ constexpr UnreadKind kUnreadScripts[] = {
     {"NeMo-RL", {"=examples/run_", "=cluster.", ""}, kRollouts, ""},
     {"fms-fsdp", {"=main_training_", "=--model_variant", ""}, kSharded, ""},
     {"MaxText", {"=MaxText", "=base.yml", ""}, kJax, ""},
-    {"Axolotl", {"=axolotl", "=train", ""}, kSharded, ""},
     {"torchtitan with a configuration in Python", {"=torchtitan", "=--config ", "=--module"}, kSharded, ""},
     {"NeMo 2", {"=nemo llm", "", ""}, kMegatronRun, ""},
     {"llm-foundry",

@@ -14,6 +14,7 @@
 #include "core/launch_files/megatron/megatron_yaml.hpp"
 #include "core/launch_files/script_command.hpp"
 #include "core/launch_files/shell/shell_script.hpp"
+#include "core/launch_files/torch/axolotl_settings.hpp"
 #include "core/launch_files/torch/hugging_face_settings.hpp"
 #include "core/launch_files/torch/torchtitan_settings.hpp"
 #include "core/launch_files/torch/torchtune_settings.hpp"
@@ -74,18 +75,30 @@ LaunchFile read_trainer(const Command& command) {
   return file;
 }
 
-/// A YAML file behind the command, with keys over it.
-LaunchFile read_factory(const Command& command) {
+/// Keys of the YAML file behind the command, with the command's over them.
+Arguments yaml_and_flags(const Command& command, const char* expected) {
   const auto yaml = std::find_if(command.program.begin(), command.program.end(), [](const ShellWord& word) {
     return word.text.ends_with(".yaml") || word.text.ends_with(".yml");
   });
   Arguments keys;
   if (yaml != command.program.end()) {
     const LaunchArgument file{"train", {yaml->text}, command.place(*yaml), yaml->known, yaml->reason};
-    keys = yaml_arguments(other_text(command, file, "LLaMA-Factory's configuration"), yaml->text);
+    keys = yaml_arguments(other_text(command, file, expected), yaml->text);
   }
   for (LaunchArgument& each : keys_of(command, command.program)) keys.push_back(std::move(each));
-  LaunchFile file = trainer_launch(std::move(keys), command.other, command.beside);
+  return keys;
+}
+
+LaunchFile read_factory(const Command& command) {
+  LaunchFile file =
+      trainer_launch(yaml_and_flags(command, "LLaMA-Factory's configuration"), command.other, command.beside);
+  take_gpus(file, command);
+  return file;
+}
+
+LaunchFile read_axolotl(const Command& command) {
+  LaunchFile file =
+      axolotl_launch(yaml_and_flags(command, "Axolotl's configuration"), command.other, command.beside);
   take_gpus(file, command);
   return file;
 }
@@ -149,6 +162,8 @@ constexpr Program kPrograms[] = {
     {"LLaMA-Factory", "llamafactory-cli", "train", read_factory},
     {"LLaMA-Factory", "src/train.py", "", read_factory},
     {"TRL", "trl", "sft", read_trainer},
+    {"Axolotl", "axolotl", "train", read_axolotl},
+    {"Axolotl", "axolotl.cli.train", "", read_axolotl},
     {"torchtune", "tune", "run", read_tune},
     {"Megatron-Bridge", "run_recipe.py", "", read_bridge},
 };

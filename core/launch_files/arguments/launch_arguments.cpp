@@ -226,6 +226,13 @@ void LaunchArguments::not_modelled(const std::string& name, const std::string& r
                            fmt::format("not modelled: {}", reason), argument == nullptr});
 }
 
+void LaunchArguments::approximated(const std::string& name, const std::string& reason) const {
+  const LaunchArgument* const argument = find(name);
+  file_.approximated.push_back(
+      {name, argument == nullptr ? origin(name) : printable(argument->place, kLongestPlace), reason,
+       argument == nullptr});
+}
+
 void LaunchArguments::without_effect(const std::string& name, const std::string& reason) const {
   file_.without_effect.push_back({name, printable(kept_.at(name).place, kLongestPlace), reason});
 }

@@ -49,6 +49,9 @@ class LaunchArguments {
   /// Lists the argument among those that are refused; `reason` is a phrase.
   void not_modelled(const std::string& name, const std::string& reason) const;
 
+  /// Lists the argument among those that are predicted nearly as they say.
+  void approximated(const std::string& name, const std::string& reason) const;
+
   /// Lists the argument, which must be given, among those without effect.
   void without_effect(const std::string& name, const std::string& reason) const;
 

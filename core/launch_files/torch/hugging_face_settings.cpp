@@ -12,6 +12,7 @@
 #include "core/launch_files/arguments/keyed_files.hpp"
 #include "core/launch_files/arguments/launch_arguments.hpp"
 #include "core/launch_files/arguments/quantized_names.hpp"
+#include "core/launch_files/torch/adapter_targets.hpp"
 #include "core/launch_files/torch/deepspeed_settings.hpp"
 
 namespace plumbline {
@@ -107,15 +108,12 @@ void set_trainer_method(LaunchArguments& from) {
     set_trainer_adapters(from);
     std::set<std::string> targets = trainer_words(from, "lora_target");
     if (targets.empty()) targets = {"all"};
-    const char* const names = targets == std::set<std::string>{"all"}                          ? "all"
-                              : targets == std::set<std::string>{"q_proj", "k_proj", "v_proj"} ? "qkv"
-                              : targets == std::set<std::string>{"q_proj", "k_proj", "v_proj", "o_proj"}
-                                  ? "attention"
-                                  : nullptr;
-    if (names == nullptr) {
-      from.not_modelled("lora_target", "expected all, q_proj,k_proj,v_proj or these and o_proj");
+    if (const auto layers = adapter_targets(targets)) {
+      from.set("lora_targets", layers->key, "lora_target");
+      if (!layers->exact)
+        from.approximated("lora_target", fmt::format("adapters are predicted on {}", layers->key));
     } else {
-      from.set("lora_targets", names, "lora_target");
+      from.not_modelled("lora_target", "expected all, or names such as q_proj and gate_proj");
     }
   } else if (type != "full") {
     from.not_modelled("finetuning_type", fmt::format("{}, expected full or lora", type));
@@ -132,15 +130,22 @@ void set_trainer_kernels(LaunchArguments& from) {
   const std::string attention = from.text(kernel, "auto");
   const std::set<std::string> fused = {"auto", "fa2", "fa3", "sdpa", "FlashAttention2", "flex_attention"};
   const bool unfused = attention == "disabled" || attention == "eager";
-  const bool flash = attention.find("flash") == 0 || attention.starts_with("kernels-community/");
+  const bool flash =
+      attention == "xformers" || attention.find("flash") == 0 || attention.starts_with("kernels-community/");
   if (!unfused && !flash && !fused.contains(attention))
     from.refuse(kernel, "auto, fa2, fa3, flash_attention_2, sdpa, eager or disabled");
   from.set("attention_backend", unfused ? "unfused" : "fused", kernel);
   const std::string optimizer = from.text("optim", "adamw_torch");
-  if (optimizer != "sgd" && optimizer != "adamw" && optimizer != "adamw_hf" &&
+  const bool paged = optimizer == "paged_adamw_32bit" || optimizer == "paged_adamw";
+  if (paged) from.approximated("optim", "moments are predicted on the device");
+  if (!paged && optimizer != "sgd" && optimizer != "adamw" && optimizer != "adamw_hf" &&
       !optimizer.starts_with("adamw_torch"))
     from.not_modelled("optim", fmt::format("{}, expected adamw_torch or sgd", optimizer));
   from.set("optimizer", optimizer == "sgd" ? "sgd" : "adam", "optim");
+}
+
+bool is_half(const std::string& type) {
+  return type == "bfloat16" || type == "float16" || type == "auto";
 }
 
 void set_unsharded(LaunchArguments& from) {
@@ -152,6 +157,13 @@ void set_unsharded(LaunchArguments& from) {
            from.has("mixed_precision") ? "mixed_precision"
            : from.on("fp16")           ? "fp16"
                                        : "bf16");
+  if (const std::string type = from.text("torch_dtype", "None"); is_half(type) && !from.sets("frozen")) {
+    from.approximated(
+        "torch_dtype",
+        "weights, gradients and moments are in 16 bit, 8 bytes a parameter without DeepSpeed and "
+        "FSDP; predicted are fp32 master weights and moments, 16 bytes");
+    return;
+  }
   from.file().notes.push_back(
       "gradients of mixed precision without DeepSpeed and FSDP are fp32; predicted are those of DeepSpeed, "
       "in "
@@ -170,8 +182,9 @@ void set_trainer_fsdp(LaunchArguments& from, const char* key) {
         "reduce-scatter takes up to twice as long",
         type));
   }
-  for (const char* strategy : {"fsdp_config.fsdp_reshard_after_forward", "fsdp_config.reshard_after_forward",
-                               "fsdp_config.fsdp_sharding_strategy", "fsdp"}) {
+  for (const char* strategy :
+       {"fsdp_config.fsdp_reshard_after_forward", "fsdp_config.reshard_after_forward",
+        "fsdp_config.fsdp_sharding_strategy", "fsdp_config.sharding_strategy", "fsdp"}) {
     const std::set<std::string> words = trainer_words(from, strategy);
     const auto one_of = [&](std::initializer_list<const char*> names) {
       return std::any_of(names.begin(), names.end(), [&](const char* name) { return words.contains(name); });
@@ -251,11 +264,13 @@ void set_accelerate_sharding(LaunchArguments& from, const OtherFile& other) {
 }  // namespace
 
 LaunchFile trainer_launch(std::vector<LaunchArgument> arguments, const OtherFile& other,
-                          const BesideFile& beside) {
+                          const BesideFile& beside, const std::string& framework) {
   LaunchFile file;
-  file.framework = "Hugging Face's Trainer";
+  file.framework = framework;
   file.beside = beside;
-  std::vector<LaunchArgument> inside;  // a DeepSpeed configuration in place of its path
+  for (LaunchArgument& each : arguments)
+    if (each.name == "dtype") each.name = "torch_dtype";  // of transformers 5
+  std::vector<LaunchArgument> inside;                     // a DeepSpeed configuration in place of its path
   constexpr std::string_view kInside = "deepspeed.";
   for (LaunchArgument& each : arguments) {
     if (!each.name.starts_with(kInside)) continue;
@@ -279,6 +294,9 @@ LaunchFile trainer_launch(std::vector<LaunchArgument> arguments, const OtherFile
   } else {
     set_unsharded(from);
   }
+  const auto is_type = [](const LaunchRemark& each) { return each.name == "torch_dtype"; };
+  if (from.has("torch_dtype") && std::none_of(file.approximated.begin(), file.approximated.end(), is_type))
+    from.without_effect("torch_dtype", "type of computation in predictions is that of bf16, fp16 or fp32");
   if (from.has("num_processes")) from.set("world_size", from.text("num_processes", ""), "num_processes");
   if (!from.sets("world_size")) file.notes.emplace_back(kNoGpusNote);
   return file;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -12,6 +13,7 @@
 #include "core/launch_files/arguments/launch_arguments.hpp"
 #include "core/launch_files/arguments/named_model.hpp"
 #include "core/launch_files/arguments/references.hpp"
+#include "core/launch_files/torch/adapter_targets.hpp"
 
 namespace plumbline {
 namespace {
@@ -57,18 +59,14 @@ void set_tune_adapters(LaunchArguments& from) {
   if (!from.sets("lora_rank")) from.set_default("lora_rank", "8");
   if (!from.sets("lora_alpha")) from.set_default("lora_alpha", "16");
   const char* const modules = "model.lora_attn_modules";
-  const LaunchArgument* const list = from.find(modules);
-  const auto has = [&](const char* module) {
-    return list != nullptr &&
-           std::find(list->values.begin(), list->values.end(), module) != list->values.end();
-  };
-  const bool mlp = from.on("model.apply_lora_to_mlp");
-  from.set("lora_targets", mlp ? "all" : has("output_proj") ? "attention" : "qkv", modules);
-  if (!has("q_proj") || !has("k_proj") || !has("v_proj") || (mlp && !has("output_proj")))
-    from.file().approximated.push_back(
-        {modules, list == nullptr ? from.origin(kBuilder) : list->place,
-         fmt::format("adapters are predicted on {}",
-                     mlp ? "all linear layers" : "queries, keys and values together")});
+  std::set<std::string> names;
+  if (const LaunchArgument* const list = from.find(modules))
+    names.insert(list->values.begin(), list->values.end());
+  if (from.on("model.apply_lora_to_mlp")) names.insert({"gate_proj", "up_proj", "down_proj"});
+  const auto layers = adapter_targets(names);
+  if (!layers) from.refuse(modules, "names of q_proj, k_proj, v_proj and output_proj");
+  from.set("lora_targets", layers->key, modules);
+  if (!layers->exact) from.approximated(modules, fmt::format("adapters are predicted on {}", layers->key));
   if (from.on("model.apply_lora_to_output"))
     from.not_modelled("model.apply_lora_to_output", "an adapter of the output layer");
 }
@@ -142,8 +140,7 @@ void set_tune_method(LaunchArguments& from) {
   const std::string optimizer = component(from, "optimizer._component_");
   const bool adam = optimizer == "AdamW" || optimizer == "Adam" || optimizer == "PagedAdamW";
   if (optimizer == "PagedAdamW")
-    from.file().approximated.push_back({"optimizer._component_", from.find("optimizer._component_")->place,
-                                        "moments are predicted on the device"});
+    from.approximated("optimizer._component_", "moments are predicted on the device");
   if (!adam && optimizer != "SGD" && !optimizer.empty())
     from.not_modelled("optimizer._component_",
                       fmt::format("{}, expected AdamW or SGD", printable(optimizer)));
@@ -152,9 +149,7 @@ void set_tune_method(LaunchArguments& from) {
   const std::string name = component(from, loss);
   if (name == "CEWithChunkedOutputLoss" || name == "LinearCrossEntropyLoss" || name.empty()) return;
   if (name == "CrossEntropyLoss") {
-    from.file().approximated.push_back(
-        {loss, from.find(loss)->place,
-         "the loss is predicted in chunks of tokens, as LinearCrossEntropyLoss"});
+    from.approximated(loss, "the loss is predicted in chunks of tokens, as LinearCrossEntropyLoss");
   } else {
     from.not_modelled(loss, fmt::format("{}, expected LinearCrossEntropyLoss", printable(name)));
   }

@@ -112,6 +112,64 @@ TEST(TorchRecipes, OfTorchtune) {
   for (const Refused& each : refused) expect_refused(each);
 }
 
+std::string axolotl(const std::string& more) {
+  return "base_model: NousResearch/Meta-Llama-3.1-8B\nmicro_batch_size: 2\nsequence_len: 4096\n" + more;
+}
+
+TEST(TorchRecipes, OfAxolotl) {
+  const Recipe recipes[] = {
+      {axolotl("bf16: auto\nsample_packing: true\ngradient_accumulation_steps: 8\noptimizer: adamw_torch\n"
+               "gradient_checkpointing: true\nflash_attention: true\nwandb_project:\nval_set_size: 0.1\n"),
+       "Axolotl",
+       {{"model", "llama-3.1-8b"},
+        {"software", "deepspeed"},
+        {"zero_stage", "0"},
+        {"precision", "bf16"},
+        {"micro_batch_size", "2"},
+        {"seq_length", "4096"},
+        {"recompute_granularity", "full"},
+        {"attention_backend", "fused"},
+        {"frozen", ""}}},
+      {axolotl("adapter: lora\nlora_r: 32\nlora_alpha: 16\nlora_target_linear: true\nbf16: true\n"
+               "load_in_8bit: false\neager_attention: true\n"),
+       "Axolotl",
+       {{"frozen", "lora"},
+        {"lora_rank", "32"},
+        {"lora_alpha", "16"},
+        {"lora_targets", "all"},
+        {"recompute_granularity", "none"},
+        {"attention_backend", "unfused"}}},
+      {axolotl("adapter: lora\nlora_r: 8\nlora_alpha: 16\nlora_target_modules: [q_proj, v_proj, o_proj]\n"
+               "fsdp: [full_shard, auto_wrap]\nfsdp_config:\n  activation_checkpointing: true\n"
+               "  offload_params: false\ndp_shard_size: 4\n"),
+       "Axolotl",
+       {{"lora_targets", "attention"},
+        {"software", "torchtitan"},
+        {"zero_stage", "3"},
+        {"precision", "fp32"},
+        {"recompute_granularity", "full"}}},
+  };
+  for (const Recipe& each : recipes) expect_read(each);
+  const auto file = read_launch_file(recipes[0].text, "a.yaml");
+  ASSERT_EQ(file->approximated.size(), 1U);
+  EXPECT_THAT(file->approximated[0].reason, HasSubstr("8 bytes a parameter"));
+  EXPECT_EQ(file->settings[0].origin, "a.yaml:2: micro_batch_size");
+  const auto adapters = read_launch_file(recipes[2].text, "a.yaml");
+  EXPECT_EQ(adapters->approximated[0].name, "lora_target_modules");
+  const Refused refused[] = {
+      {axolotl("adapter: qlora\n"), "load_in_4bit: not modelled: quantized weights"},
+      {axolotl("adapter: lora\nload_in_8bit: true\n"), "load_in_8bit: not modelled: quantized weights"},
+      {axolotl("optimizer: adamw_bnb_8bit\n"), "optimizer: not modelled: adamw_bnb_8bit"},
+      {axolotl("plugins: [axolotl.integrations.liger.LigerPlugin]\n"), "kernels of their own"},
+      {axolotl("rl: dpo\n"), "another loss, method"},
+      {axolotl("context_parallel_size: 2\n"), "parallelism over sequences"},
+      {axolotl("gradient_checkpointing: offload\n"), "found \"offload\", expected true or false"},
+      {axolotl("lora_target_modules: model.layers.*\nadapter: lora\n"), "expected all, or names such as"},
+      {axolotl("sequence_length: 2\n"), "unknown to Axolotl's table of arguments"},
+  };
+  for (const Refused& each : refused) expect_refused(each);
+}
+
 TEST(TorchRecipes, QuantizedCheckpointsAreKnownByTheirNames) {
   struct Case {
     const char* name;
