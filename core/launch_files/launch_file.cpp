@@ -23,6 +23,7 @@
 #include "core/launch_files/script_programs.hpp"
 #include "core/launch_files/script_run.hpp"
 #include "core/launch_files/shell/shell_script.hpp"
+#include "core/launch_files/torch/automodel_settings.hpp"
 #include "core/launch_files/torch/axolotl_settings.hpp"
 #include "core/launch_files/torch/deepspeed_settings.hpp"
 #include "core/launch_files/torch/hugging_face_settings.hpp"
@@ -114,6 +115,7 @@ std::optional<LaunchFile> read_launch_yaml(std::string_view text, const std::str
   if (auto launch = with_place(name, [&] { return megatron_yaml_launch(text, name, beside); })) return launch;
   if (auto primus = with_place(name, [&] { return primus_launch(text, name, beside); })) return primus;
   if (auto steps = with_place(name, [&] { return nemo_rl_launch(text, name, other, beside); })) return steps;
+  if (auto recipe = automodel_launch(text, name, beside)) return recipe;
   if (auto recipe = torchtune_file(text, name, beside)) return recipe;
   refuse_unread_file(text, name);
   return with_place(name, [&] { return overrides_launch(text, name, beside); });

@@ -54,8 +54,6 @@ constexpr UnreadKind kUnreadFiles[] = {
     {"NeMo-RL", {"policy", "dpo", ""}, kMegatronRun, ""},
     {"NeMo-RL", {"policy", "sft", ""}, kMegatronRun, ""},
     {"NeMo", {"trainer", "exp_manager", ""}, kMegatronRun, ""},
-    {"NeMo Automodel", {"step_scheduler", "distributed", ""}, kSharded, ""},
-    {"NeMo Automodel", {"step_scheduler", "model", ""}, kSharded, ""},
     {"ArcticTraining", {"type", "deepspeed", "model"}, kZeroRun, ""},
     {"MaxText", {"per_device_batch_size", "=_parallelism", ""}, kJax, ""},
     {"MaxText", {"per_device_batch_size", "=max_target_length", ""}, kJax, ""},

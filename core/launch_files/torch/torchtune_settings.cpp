@@ -76,7 +76,7 @@ void set_tune_types(LaunchArguments& from) {
   if (type != "bf16" && type != "fp32") from.refuse("dtype", "bf16 or fp32");
   const bool compiled = from.on("compile");
   from.set("precision", type, "dtype");
-  from.set("grad_dtype", type == "bf16" ? "same" : "fp32", "dtype");
+  if (type == "fp32") from.set("grad_dtype", "fp32", "dtype");
   const std::string software = type == "bf16" ? "torchtune" : "torchtitan";
   from.set("software", software + (compiled ? "-compile" : ""), "compile");
   from.set_default("make_vocab_size_divisible_by", "1");

@@ -36,7 +36,7 @@ class OfEverySoftware : public testing::TestWithParam<std::string> {
   bool runs(const char* schedule) const { return built_in_profiles().generation(GetParam()).runs(schedule); }
   bool is_megatron() const {
     const bool deepspeed = GetParam().ends_with("deepspeed");
-    return (GetParam().starts_with("megatron") || GetParam().starts_with("nemo")) && !deepspeed;
+    return (GetParam().starts_with("megatron") || GetParam().starts_with("nemo-20")) && !deepspeed;
   }
 };
 

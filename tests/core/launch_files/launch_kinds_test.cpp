@@ -39,8 +39,6 @@ constexpr Named kNamed[] = {
     {"a.yaml", "policy: {}\ndpo: {}\n", "NeMo-RL"},
     {"a.yaml", "policy: {}\nsft: {}\n", "NeMo-RL"},
     {"a.yaml", "trainer: {}\nexp_manager: {}\nmodel: {}\n", "NeMo"},
-    {"a.yaml", "recipe: x\nstep_scheduler: {}\ndistributed: {}\n", "NeMo Automodel"},
-    {"a.yaml", "step_scheduler: {}\nmodel: {}\n", "NeMo Automodel"},
     {"a.yaml", "type: causal\nmodel: {}\ndeepspeed: {}\n", "ArcticTraining"},
     {"a.yaml", "pipe_parallel_size: 1\nmodel_parallel_size: 2\n", "GPT-NeoX"},
     {"a.yml", "{\n \"pipe-parallel-size\": 1,\n \"model-parallel-size\": 1\n}\n", "GPT-NeoX"},

@@ -63,7 +63,6 @@ TEST(TorchRecipes, OfTorchtune) {
         {"software", "torchtune"},
         {"zero_stage", "3"},
         {"precision", "bf16"},
-        {"grad_dtype", "same"},
         {"micro_batch_size", "2"},
         {"seq_length", "512"},
         {"recompute_granularity", "full"},
@@ -166,6 +165,79 @@ TEST(TorchRecipes, OfAxolotl) {
       {axolotl("gradient_checkpointing: offload\n"), "found \"offload\", expected true or false"},
       {axolotl("lora_target_modules: model.layers.*\nadapter: lora\n"), "expected all, or names such as"},
       {axolotl("sequence_length: 2\n"), "unknown to Axolotl's table of arguments"},
+  };
+  for (const Refused& each : refused) expect_refused(each);
+}
+
+std::string automodel(const std::string& model, const std::string& more) {
+  return "step_scheduler:\n  global_batch_size: 32\n  local_batch_size: 4\nmodel:\n"
+         "  _target_: nemo_automodel.NeMoAutoModelForCausalLM.from_pretrained\n"
+         "  pretrained_model_name_or_path: " +
+         model + "\n" + more;
+}
+
+TEST(TorchRecipes, OfAutomodel) {
+  const std::string pipeline =
+      "  pp_size: 4\n  pipeline:\n    pp_schedule: interleaved1f1b\n    pp_microbatch_size: 2\n"
+      "    layers_per_stage: 4\n    patch_inner_model: false\n";
+  const Recipe recipes[] = {
+      {automodel("Qwen/Qwen3-30B-A3B",
+                 "  backend:\n    attn: te\n    dispatcher: deepep\n    experts: gmm\ndistributed:\n"
+                 "  strategy: fsdp2\n  tp_size: none\n  ep_size: 8\n  activation_checkpointing: true\n"
+                 "packed_sequence:\n  packed_sequence_size: 1024\noptimizer:\n  _target_: torch.optim.Adam\n"
+                 "  lr: 1.0e-4\n"),
+       "NeMo Automodel",
+       {{"model", "qwen3-30b-a3b"},
+        {"software", "nemo-automodel"},
+        {"zero_stage", "3"},
+        {"expert_model_parallel_size", "8"},
+        {"moe_token_dispatcher_type", "flex"},
+        {"global_batch_size", "32"},
+        {"micro_batch_size", "4"},
+        {"seq_length", "1024"},
+        {"clip_grad", "1"},
+        {"recompute_granularity", "full"},
+        {"attention_backend", "fused"}}},
+      {automodel("meta-llama/Llama-3.1-8B",
+                 "  torch_dtype: torch.float32\ndataset:\n  seq_len: 512\ndistributed:\n  tp_size: 2\n"
+                 "  sequence_parallel: true\n  dp_size: 2\n" +
+                     pipeline + "clip_grad_norm:\n  max_norm: 0.5\n"),
+       "NeMo Automodel",
+       {{"software", "torchtitan"},
+        {"grad_dtype", "fp32"},
+        {"tensor_model_parallel_size", "2"},
+        {"sequence_parallel", "true"},
+        {"data_parallel_size", "2"},
+        {"pipeline_model_parallel_size", "4"},
+        {"pipeline_schedule", "interleaved"},
+        {"virtual_pipeline_chunks", "2"},
+        {"micro_batch_size", "2"},
+        {"seq_length", "512"},
+        {"clip_grad", "0.5"}}},
+      {automodel("meta-llama/Llama-3.3-70B-Instruct",
+                 "peft:\n  _target_: nemo_automodel.components._peft.lora.PeftConfig\n"
+                 "  target_modules: '*_proj'\n  dim: 16\n  alpha: 32\ndllm: null\n"),
+       "NeMo Automodel",
+       {{"model", "llama-3.1-70b"}, {"frozen", "lora"}, {"lora_rank", "16"}, {"lora_targets", "all"}}},
+  };
+  for (const Recipe& each : recipes) expect_read(each);
+  const auto file = read_launch_file(recipes[1].text, "a.yaml");
+  for (const LaunchSetting& each : file->settings) {
+    if (each.key == "seq_length") {
+      EXPECT_EQ(each.origin, "a.yaml:9: dataset.seq_len");
+    }
+  }
+  const Refused refused[] = {
+      {automodel("a/Qwen3-8B-NVFP4", ""), "quantized weights, as NVFP4 in its name says"},
+      {automodel("a/b", "distributed:\n  strategy: megatron_fsdp\n"), "megatron_fsdp, expected fsdp2"},
+      {automodel("a/b", "optimizer:\n  _target_: dion.Muon\n"), "Muon, expected Adam or AdamW"},
+      {automodel("a/b", "quantization:\n  load_in_4bit: true\n"), "quantized weights"},
+      {automodel("a/b", "fp8:\n  enabled: true\n"), "FP8 of Automodel"},
+      {automodel("a/b", "teacher_model:\n  a: b\n"), "knowledge distillation"},
+      {automodel("a/b", "recipe: TrainFinetuneRecipeForSequenceClassification\n"),
+       "expected a recipe for next-token prediction"},
+      {automodel("a/b", "distributed:\n  tp_size: 0\n"), "expected none, or 1 to"},
+      {automodel("a/b", "distributed:\n  tp_sise: 2\n"), "the nearest known one is distributed.tp_size"},
   };
   for (const Refused& each : refused) expect_refused(each);
 }
