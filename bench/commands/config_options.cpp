@@ -39,6 +39,11 @@ void refuse_empty(const Override& given) {
                                given.origin == "--set" ? key->name : given.origin, key->expected));
 }
 
+/// "sbatch job.sh" in place of arguments.
+bool starts_a_script(const std::string& text) {
+  return text.starts_with("sbatch ") || text.starts_with("bash ") || text.starts_with("sh ");
+}
+
 /// Of one option the last counts; --set and an option of the key must not contradict each other.
 void refuse_contradiction(const Override& setting, const Override& flag) {
   const ConfigKey* key = find_config_key(setting.key);
@@ -64,11 +69,14 @@ Overrides ConfigOptions::overrides() const {
   }
   all.insert(all.end(), flags.begin(), flags.end());
   for (const Override& given : all) refuse_empty(given);
+  if (!arguments.empty() && source.empty())
+    throw InputError("--script-args: found without a script, expected CONFIG; remove the option");
   if (!ignored.empty() && source.empty())
     throw InputError(fmt::format("--ignore: found {} without a file, expected CONFIG; remove the option",
                                  printable(ignored.front())));
   for (const std::string& key : ignored) all.push_back({key, "", "--ignore", true});
-  if (run_script) all.push_back({"", "", "--run-script", false, true});
+  if (!arguments.empty()) all.push_back({"", arguments, "--script-args", false, true});
+  if (run_script) all.push_back({"", "", "--run-script", false, false, true});
   return all;
 }
 
@@ -114,12 +122,15 @@ void add_config_options(CLI::App& command, ConfigOptions& options, const std::st
                   "--megatron-args: found with the configuration {}, expected one of them; remove either",
                   printable(options.source, 400)));
             }
-            options.source = arguments.substr(std::min(arguments.find("--"), arguments.size()));
+            const bool starts = starts_a_script(arguments);
+            options.source =
+                starts ? arguments : arguments.substr(std::min(arguments.find("--"), arguments.size()));
             if (options.source.empty())
               throw InputError(
                   "--megatron-args: found no argument, expected such as \"--num-layers 32 ...\"");
           },
-          "Arguments of Megatron-LM in place of a configuration, in one pair of quotes")
+          "Arguments of Megatron-LM, or sbatch with a script, in place of a configuration, in one pair of "
+          "quotes")
       ->type_name("ARGUMENTS");
   command.add_option("--set", options.settings, "Set a configuration key; may be repeated")
       ->type_name("KEY=VALUE")
@@ -130,6 +141,10 @@ void add_config_options(CLI::App& command, ConfigOptions& options, const std::st
                     "Leave an argument of a launch file, or a key of CONFIG, out; may be repeated")
         ->type_name("KEY")
         ->allow_extra_args(false);
+    command
+        .add_option("--script-args", options.arguments,
+                    "Arguments of a launch script ($1, $2 and on), in one pair of quotes")
+        ->type_name("ARGUMENTS");
     command.add_flag("--run-script", options.run_script,
                      "Run a launch script in a sandbox, where programs only write their command down");
   }

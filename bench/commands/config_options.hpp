@@ -16,6 +16,7 @@ struct ConfigOptions {
   std::string source;                 // a file, a preset, a folder, or empty: see ConfigFile
   std::vector<std::string> settings;  // "key=value"
   std::vector<std::string> ignored;   // keys of the file
+  std::string arguments;              // of a launch script
   bool run_script = false;            // in a sandbox
   Overrides flags;                    // from --tp 2 and the like
 

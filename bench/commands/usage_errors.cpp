@@ -93,6 +93,11 @@ std::string usage_error(const CLI::App& app, const CLI::ParseError& error) {
     return fmt::format("{}found the argument \"{}\", expected an option; write --set {}", where,
                        printable(*setting), printable(*setting));
   }
+  if (!left.empty() && !name.empty() && (left.front().ends_with(".sh") || left.front().ends_with("batch"))) {
+    return fmt::format(
+        "{}found one argument more than expected: \"{}\"; write it alone, or --megatron-args \"sbatch {}\"",
+        where, printable(left.front()), printable(left.front()));
+  }
   if (!left.empty()) {
     return fmt::format("{}found one argument more than expected: \"{}\"; see `{}`", where,
                        printable(left.front()), page);

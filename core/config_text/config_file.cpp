@@ -16,6 +16,7 @@
 #include "core/base/yaml_text.hpp"
 #include "core/config_text/config_keys.hpp"
 #include "core/launch_files/launch_file.hpp"
+#include "core/launch_files/submitted_script.hpp"
 
 namespace plumbline {
 namespace {
@@ -85,9 +86,11 @@ ConfigFile::ConfigFile(const std::string& source, const BesideFile& beside)
     root_ = std::make_shared<const YAML::Node>(YAML::NodeType::Map);
     return;
   }
-  if (source.starts_with("--")) {
+  const bool starts = is_start_of_script(source) && !fs::exists(source, ignored);
+  if (starts || source.starts_with("--")) {
     name_ = "--megatron-args";
-    if (const auto launch = read_launch_file(source, name_, {}, beside)) take(*launch);
+    const OtherFile near = starts ? files_near(source) : OtherFile();
+    if (const auto launch = read_launch_file(source, name_, near, beside)) take(*launch);
     return;
   }
   bool model = names_a_model(source);
@@ -249,7 +252,7 @@ Settings ConfigFile::settings(const YAML::Node& mapping, const std::set<std::str
 Settings settings_of(const Overrides& overrides) {
   Settings settings;
   for (const Override& each : overrides) {
-    if (!each.ignores && !each.runs)
+    if (!each.ignores && !each.runs && !each.argument)
       settings[get_config_key(each.key, each.origin).name] = {each.value, each.origin, ""};
   }
   return settings;

@@ -16,6 +16,7 @@
 #include "core/config_text/config_key_kinds.hpp"
 #include "core/config_text/config_keys.hpp"
 #include "core/launch_files/launch_file.hpp"
+#include "core/launch_files/submitted_script.hpp"
 
 namespace plumbline {
 
@@ -135,6 +136,10 @@ CommandLine command_line(const std::string& source, const Overrides& overrides) 
       line.beside.run_script = source;
     } else if (each.ignores) {
       line.beside.ignored.insert(BesideFile::plain_name(each.key));
+    } else if (each.argument) {
+      const std::vector<std::string> words = words_of_command(each.value);
+      for (std::size_t i = 0; i < words.size(); ++i)
+        line.beside.variables[fmt::format("{}", i + 1)] = words[i];
     } else if (find_config_key(each.key) == nullptr && has_variable(source, each.key)) {
       line.beside.variables[each.key] = each.value;
     } else {

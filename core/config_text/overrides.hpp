@@ -12,6 +12,7 @@ struct Override {
   std::string value;
   std::string origin = "--set";  // name in errors: "--tp"
   bool ignores = false;          // the file's key is left out: --ignore key
+  bool argument = false;         // those of a launch script: --script-args
   bool runs = false;             // the file is a script that may be run in a sandbox: --run-script
 };
 

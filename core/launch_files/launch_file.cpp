@@ -23,6 +23,7 @@
 #include "core/launch_files/script_programs.hpp"
 #include "core/launch_files/script_run.hpp"
 #include "core/launch_files/shell/shell_script.hpp"
+#include "core/launch_files/submitted_script.hpp"
 #include "core/launch_files/torch/automodel_settings.hpp"
 #include "core/launch_files/torch/axolotl_settings.hpp"
 #include "core/launch_files/torch/deepspeed_settings.hpp"
@@ -55,8 +56,8 @@ LaunchFile megatron_of(FoundArguments found, const std::string& name, const Besi
 }
 
 bool is_script(std::string_view text, const std::string& name) {
-  if (text.starts_with("#!") || name.ends_with(".sh") || name.ends_with(".slurm") ||
-      name.ends_with(".sbatch"))
+  if (name == kMegatronArguments || text.starts_with("#!") || name.ends_with(".sh") ||
+      name.ends_with(".slurm") || name.ends_with(".sbatch"))
     return true;
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   // A flag, not YAML's "---".
@@ -122,7 +123,8 @@ std::optional<LaunchFile> read_launch_yaml(std::string_view text, const std::str
 }
 
 std::optional<LaunchFile> read_one(std::string_view text, const std::string& name, const OtherFile& other,
-                                   const BesideFile& beside) {
+                                   const BesideFile& beside, int depth = 0) {
+  constexpr int kMostSubmitted = 4;  // scripts that start each other
   if (text.find(" ...") != std::string_view::npos) {
     if (auto log = arguments_of_log(text, name)) return megatron_of(std::move(*log), name, beside);
   }
@@ -150,6 +152,8 @@ std::optional<LaunchFile> read_one(std::string_view text, const std::string& nam
   refuse_unread_script(text, name);
   if (auto found = arguments_of_script(text, name, other, beside))
     return megatron_of(std::move(*found), name, beside);
+  if (const auto job = depth < kMostSubmitted ? submitted_script(text, name, other, beside) : std::nullopt)
+    return read_one(job->text, job->name, other, job->beside, depth + 1);
   for (const std::string& note : read_shell_script(text, name, other, beside.variables).notes) {
     if (note.find("` is not read") == std::string::npos) continue;
     throw InputError(
@@ -246,6 +250,16 @@ std::optional<LaunchFile> read_run(std::string_view text, const std::string& nam
   }
 }
 
+/// The script reads arguments of its command line: $1, ${10}.
+bool reads_arguments(std::string_view text) {
+  for (std::size_t at = text.find('$'); at != std::string_view::npos; at = text.find('$', at + 1)) {
+    const std::string_view rest = text.substr(at + 1, 2);
+    const std::size_t digit = rest.starts_with('{') ? 1 : 0;
+    if (digit < rest.size() && rest[digit] >= '1' && rest[digit] <= '9') return true;
+  }
+  return false;
+}
+
 /// Phrases of refusals that another way of reading answers: code that is not evaluated.
 bool needs_a_run(std::string_view refusal) {
   constexpr std::string_view kPhrases[] = {"not evaluated", "it is not known if", " may set, since ",
@@ -263,8 +277,10 @@ std::optional<LaunchFile> read_launch_file(std::string_view text, const std::str
     return read_given(text, name, other, beside);
   } catch (const InputError& refused) {
     if (name == kMegatronArguments || !needs_a_run(refused.what())) throw;
+    const bool open = reads_arguments(text) && !beside.variables.contains("1");
     const std::string with_a_way_out =
-        fmt::format("{}, or add --run-script, which runs the script in a sandbox", refused.what());
+        fmt::format("{}{}, or add --run-script, which runs the script in a sandbox", refused.what(),
+                    open ? ", or give the script's arguments with --script-args 'A B'" : "");
     throw InputError(with_a_way_out);
   }
 }

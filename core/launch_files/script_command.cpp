@@ -20,10 +20,15 @@ bool is_option(const ShellWord& word) {
 
 /// GPUs that the launcher's words say; empty: none.
 std::string gpus_of(const ScriptCommand& command, std::vector<LaunchArgument> flags) {
-  for (LaunchArgument& each : keys_of(command, command.launcher)) flags.push_back(std::move(each));
+  ScriptCommand::Words outside = command.job_options;
+  for (ShellWord& word : outside)
+    if (word.text == "-N") word.text = "--nodes";
+  outside.insert(outside.end(), command.launcher.begin(), command.launcher.end());
+  for (LaunchArgument& each : keys_of(command, outside)) flags.push_back(std::move(each));
   const auto number = [&](std::initializer_list<const char*> names) -> std::string {
     for (const char* const name : names)
-      if (std::string value = value_of(flags, name); !value.empty()) return value;
+      if (std::string value = value_of(flags, name); !value.empty())
+        return value.substr(value.rfind(':') + 1);
     return "";
   };
   const auto whole = [](const std::string& text) {
@@ -32,8 +37,8 @@ std::string gpus_of(const ScriptCommand& command, std::vector<LaunchArgument> fl
                : 0;
   };
   if (std::string all = number({"num_processes"}); whole(all) > 0) return all;
-  const std::string nodes = number({"nnodes", "num_nodes"});
-  const long each = whole(number({"nproc_per_node", "num_gpus"}));
+  const std::string nodes = number({"nnodes", "num_nodes", "nodes"});
+  const long each = whole(number({"nproc_per_node", "num_gpus", "gpus_per_node", "gres", "ntasks_per_node"}));
   const long hosts = nodes.empty() ? 1 : whole(nodes);
   return each * hosts > 0 ? fmt::format("{}", each * hosts) : "";
 }

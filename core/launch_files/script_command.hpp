@@ -21,6 +21,7 @@ struct ScriptCommand {
   const OtherFile& other;
   const BesideFile& beside;
   std::map<std::string, std::string> environment;  // set on its line
+  Words job_options{};                             // of #SBATCH comments
 
   std::string place(const ShellWord& word) const { return name + ":" + std::to_string(word.line); }
 };

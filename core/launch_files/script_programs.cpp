@@ -219,7 +219,7 @@ std::optional<LaunchFile> program_launch(std::string_view text, const std::strin
   LaunchFile (*read)(const Command&) = nullptr;
   for (const ShellCommand& each : script.commands) {
     if (each.words.empty() || each.words.front().text == "echo") continue;
-    Command command{name, {}, {}, other, beside, each.environment};
+    Command command{name, {}, {}, other, beside, each.environment, script.job_options};
     const auto reader = reader_of(each.words, command);
     if (reader == nullptr) continue;
     if (!each.doubt.empty())

@@ -20,6 +20,7 @@
 #include "core/config_text/config_keys.hpp"
 #include "core/config_text/load_config.hpp"
 #include "core/launch_files/launch_file.hpp"
+#include "core/launch_files/submitted_script.hpp"
 
 namespace plumbline {
 namespace {
@@ -73,6 +74,8 @@ Explained settings_in(const std::string& source, const BesideFile& beside) {
   if (source.starts_with("--"))
     return of_launch(read_launch_file(source, "--megatron-args", {}, beside).value());
   std::error_code ignored;
+  if (is_start_of_script(source) && !std::filesystem::exists(source, ignored))
+    return of_launch(read_launch_file(source, "--megatron-args", files_near(source), beside).value());
   if (std::filesystem::is_regular_file(source, ignored)) {
     const std::string name = printable(source, 400);
     if (auto log = read_long_log(source, name, beside)) return of_launch(*log);

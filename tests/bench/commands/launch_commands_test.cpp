@@ -3,8 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 
 #include "tests/bench/commands/program_folder.hpp"
 
@@ -154,6 +156,35 @@ TEST_F(LaunchCommands, ExplainTakesTheOptionsOfPredict) {
   const Said refused = plumbline("explain-config run.yaml --seq-length many");
   EXPECT_EQ(refused.exit_code, 2);
   EXPECT_THAT(refused.err, HasSubstr("--seq-length: "));
+}
+
+/// A job's nodes and arguments, by explain-config and by predict.
+TEST_F(LaunchCommands, ASubmittedJobIsRead) {
+  write(
+      "job.sbatch",
+      "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --gpus-per-node=8\nsrun python pretrain_gpt.py --num-layers 2 "
+      "--hidden-size 64 --num-attention-heads 2 --max-position-embeddings 8 --vocab-size 99 --bf16 "
+      "--micro-batch-size $1 --seq-length 8\n");
+  const std::pair<std::string, const char*> cases[] = {
+      {"job.sbatch --script-args '3 4'", "16"},
+      {"--megatron-args 'sbatch job.sbatch 3'", "16"},
+      {"--megatron-args 'sbatch --nodes=4 job.sbatch 3'", "32"},
+  };
+  for (const auto& [arguments, gpus] : cases) {
+    SCOPED_TRACE(arguments);
+    const json explained = json_of(fmt::format("explain-config {} --json", arguments));
+    std::map<std::string, std::string> settings;
+    for (const json& each : explained["settings"]) settings[each["key"]] = each["value"];
+    EXPECT_EQ(settings["world_size"], gpus);
+    EXPECT_EQ(settings["micro_batch_size"], "3");
+    const Said predicted = plumbline(fmt::format("predict {} --hardware h100-sxm-80gb --json", arguments));
+    EXPECT_EQ(predicted.exit_code, 0) << predicted.err;
+  }
+  const Said open = plumbline("explain-config job.sbatch");
+  EXPECT_EQ(open.exit_code, 2);
+  EXPECT_THAT(plumbline("predict sbatch job.sbatch").err, HasSubstr("--megatron-args \"sbatch job.sbatch\""));
+  EXPECT_THAT(plumbline("explain-config --script-args '1 2' --gpus 2").err,
+              HasSubstr("--script-args: found without a script"));
 }
 
 TEST_F(LaunchCommands, RefusalsAreOneLine) {

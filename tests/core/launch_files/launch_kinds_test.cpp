@@ -93,6 +93,11 @@ const std::map<std::string, std::string>& beside() {
        "base_model: Qwen/Qwen3-8B\nmicro_batch_size: 1\nsequence_len: 512\ndeepspeed: ds.json\n"},
       {"tune.yaml",
        "model:\n  _component_: torchtune.models.llama3_3.llama3_3_70b\nbatch_size: 2\ndtype: bf16\n"},
+      {"job.sbatch",
+       "#!/bin/bash\n#SBATCH --nodes=4\n#SBATCH --gpus-per-node=8\nsrun python pretrain_gpt.py --num-layers "
+       "8 "
+       "--hidden-size 64 --num-attention-heads 2 --max-position-embeddings 8 --vocab-size 99 "
+       "--micro-batch-size $1 --seq-length ${LENGTH:-8}\n"},
       {"args.sh", "ARGS=\"--num-layers 2 --hidden-size 64\"\n"}};
   return kFiles;
 }
@@ -276,6 +281,48 @@ TEST(LaunchKinds, AreReadByTheReaderOfTheirKeys) {
   }
 }
 
+/// Options of sbatch count over those of the script; it gets its arguments and --export.
+TEST(LaunchKinds, SubmittedScriptsAreRead) {
+  struct Case {
+    const char* file;
+    const char* text;
+    const char* gpus;
+    const char* length;
+    const char* sequences;
+  };
+  const Case cases[] = {
+      {"a.sh", "sbatch job.sbatch 3\n", "32", "8", "3"},
+      {"a.sh", "export X=1\nsbatch --nodes=2 --export=ALL,LENGTH=4 job.sbatch 3 4\n", "16", "4", "3"},
+      {"a.sh", "LENGTH=2 sbatch -N 1 job.sbatch 1\n", "8", "2", "1"},
+      {"a.sh", "bash -x job.sbatch 5\n", "32", "8", "5"},
+      {"--megatron-args", "sbatch job.sbatch 3", "32", "8", "3"},
+  };
+  for (const Case& each : cases) {
+    SCOPED_TRACE(each.text);
+    std::map<std::string, std::string> settings;
+    const LaunchFile file = read(each.file, each.text);
+    file.require_modelled();
+    for (const LaunchSetting& setting : file.settings) settings[setting.key] = setting.value;
+    EXPECT_EQ(settings["world_size"], each.gpus);
+    EXPECT_EQ(settings["seq_length"], each.length);
+    EXPECT_EQ(settings["micro_batch_size"], each.sequences);
+  }
+  // Two jobs, one that submits itself, and none.
+  for (const char* text : {"sbatch job.sbatch 1\nsbatch job.sbatch 2\n", "sbatch none.sbatch\n"})
+    EXPECT_THAT(test::refusal_of([&] { read("a.sh", text); }), HasSubstr("found a script without arguments"));
+  const OtherFile itself = [](const std::string&) { return std::optional<std::string>("sbatch a.sh\n"); };
+  EXPECT_THAT(test::refusal_of([&] { read_launch_file("sbatch a.sh\n", "a.sh", itself); }),
+              HasSubstr("found a script without arguments"));
+  // Nodes of the job, which torchrun has from Slurm.
+  const LaunchFile trainer =
+      read("a.sh",
+           "#SBATCH --nodes=4\n#SBATCH --gres=gpu:h100:8\nsrun torchrun --nnodes $SLURM_NNODES train.py "
+           "--model_name_or_path Qwen/Qwen3-8B --per_device_train_batch_size 2\n");
+  std::map<std::string, std::string> settings;
+  for (const LaunchSetting& setting : trainer.settings) settings[setting.key] = setting.value;
+  EXPECT_EQ(settings["world_size"], "32");
+}
+
 /// Arguments with some effect are named apart from those without any.
 TEST(LaunchKinds, ApproximatedArgumentsHaveAHeadingOfTheirOwn) {
   const std::string shape =
@@ -350,6 +397,17 @@ TEST(LaunchKinds, AdviceOfTheirReadersWorks) {
        "put that file beside the script",
        ". `pwd`/args.sh\ntorchrun a.py" + shape + " $ARGS",
        {}},
+      {pai, "give the script's arguments with --script-args", pai,
+       with({}, {{"1", "dsw"},
+                 {"2", "8B"},
+                 {"3", "1"},
+                 {"4", "1"},
+                 {"5", "1"},
+                 {"6", "1"},
+                 {"7", "1"},
+                 {"8", "1"},
+                 {"9", "1"},
+                 {"10", "2"}})},
       {pai, "give its variable with --set", pai, with({}, {{"2", "8B"}, {"10", "2"}})},
       {gpt + " --tensor-model-parallel-size $TP", "give --tensor-model-parallel-size",
        gpt + " --tensor-model-parallel-size $TP", with({{"tensor_model_parallel_size", "2"}})},
