@@ -47,16 +47,18 @@ std::string gpus_of(const ScriptCommand& command, std::vector<LaunchArgument> fl
 
 std::vector<LaunchArgument> keys_of(const ScriptCommand& command, const std::vector<ShellWord>& words) {
   std::vector<LaunchArgument> found;
+  bool whole = false;  // key=value takes no word more
   for (const ShellWord& word : words) {
     const std::size_t equals = word.text.find('=');
     const bool pair = equals != std::string::npos && equals > 0 && word.text[0] != '-';
     if (is_option(word) || pair) {
       std::string key = underscored(
           word.text.substr(pair ? 0 : 2, equals == std::string::npos ? equals : equals - (pair ? 0 : 2)));
+      whole = pair;
       if (pair) key.erase(0, key.find_first_not_of('+'));
       found.push_back({std::move(key), {}, command.place(word), word.known, word.reason});
       if (equals != std::string::npos) found.back().values.push_back(word.text.substr(equals + 1));
-    } else if (!found.empty()) {
+    } else if (!found.empty() && !whole) {
       found.back().values.push_back(word.text);
       if (!word.known) {
         found.back().known = false;

@@ -18,6 +18,7 @@
 #include "core/launch_files/torch/hugging_face_settings.hpp"
 #include "core/launch_files/torch/torchtitan_settings.hpp"
 #include "core/launch_files/torch/torchtune_settings.hpp"
+#include "core/launch_files/torch/verl_settings.hpp"
 
 namespace plumbline {
 namespace {
@@ -132,6 +133,12 @@ LaunchFile read_tune(const Command& command) {
   return file;
 }
 
+LaunchFile read_verl(const Command& command) {
+  LaunchFile file = verl_sft_launch(keys_of(command, command.program), command.beside);
+  take_gpus(file, command);
+  return file;
+}
+
 /// Overrides of a recipe of Megatron-Bridge.
 LaunchFile read_bridge(const Command& command) {
   Arguments keys = keys_of(command, command.program);
@@ -164,6 +171,7 @@ constexpr Program kPrograms[] = {
     {"TRL", "trl", "sft", read_trainer},
     {"Axolotl", "axolotl", "train", read_axolotl},
     {"Axolotl", "axolotl.cli.train", "", read_axolotl},
+    {"verl", "verl.trainer.fsdp_sft_trainer", "", read_verl},
     {"torchtune", "tune", "run", read_tune},
     {"Megatron-Bridge", "run_recipe.py", "", read_bridge},
 };
