@@ -1,14 +1,11 @@
 #include "analysis/reinforcement/reinforcement_prediction.hpp"
 
 #include <algorithm>
-#include <numeric>
 #include <optional>
-#include <span>
 #include <utility>
 
 #include "analysis/reinforcement/response_lengths.hpp"
 #include "analysis/reinforcement/rl_framework.hpp"
-#include "analysis/reinforcement/scoring.hpp"
 #include "analysis/time/host_copies.hpp"
 #include "core/base/error.hpp"
 #include "core/reinforcement/phases.hpp"
@@ -16,39 +13,19 @@
 namespace plumbline {
 namespace {
 
-/// A model on the ranks that train, with its times.
-struct TimedModel {
-  TrainingModel model;
-  Prediction update;
-  Seconds scoring;  // forwards over all sequences of a step
-};
-
 class Phases {
  public:
-  Phases(const RunConfig& config, const HardwareProfile& hardware,
-         const std::function<RepeatedSchedule(const RunConfig&)>& make, std::span<const std::int64_t> lengths)
-      : config_(config), hardware_(hardware), make_(make), lengths_(lengths) {
-    made_.updates = updates(config);
-    made_.rollout = predict_rollout(config, lengths, hardware);
+  Phases(const RunConfig& config, const HardwareProfile& hardware, const TrainingSide& training,
+         RolloutPrediction rollout)
+      : config_(config), hardware_(hardware), training_(training) {
+    made_.updates = training.updates;
+    made_.update = training.actor.update;
+    made_.rollout = std::move(rollout);
     made_.refit = refit_of(config, made_.rollout.at_once, hardware);
   }
 
   ReinforcementPrediction predict_all() {
-    const ReinforcementConfig& of = config_.reinforcement;
-    TimedModel actor = timed("actor", update_config(config_));
-    made_.update = actor.update;
-    std::optional<TimedModel> reference, reward, critic;
-    if (of.loss.kl_coef > 0) {
-      reference = actor;
-      reference->model.name = "reference";
-      reference->model.trained = false;
-    }
-    if (of.reward) {
-      reward = timed("reward model", update_config(config_, *of.reward));
-      reward->model.trained = false;
-    }
-    if (config_.generation.task == RunTask::ppo)
-      critic = timed("critic", update_config(config_, critic_model(config_)));
+    const auto& [actor, reference, reward, critic, updates_made] = training_;
     const std::size_t at_actor = add(actor), none = models_.size();
     const std::size_t at_reference = reference ? add(*reference) : none;
     const std::size_t at_reward = reward ? add(*reward) : none;
@@ -73,16 +50,6 @@ class Phases {
  private:
   bool offloads() const { return config_.reinforcement.rollout.placement == RolloutPlacement::colocated; }
 
-  TimedModel timed(const char* name, RunConfig update) {
-    if (config_.batch.packed_sequence) update = packed_update(update, lengths_, config_.prompt_tokens());
-    const RepeatedSchedule step = make_(update);
-    TimedModel made;
-    made.update = predict(update, step, hardware_);
-    const std::int64_t microbatches = update.microbatches() * (made_.updates / config_.reinforcement.epochs);
-    made.scoring = scoring_time(made.update, step.once, microbatches);
-    made.model = {name, std::move(update), made.update.memory, true};
-    return made;
-  }
   std::size_t add(const TimedModel& model) {
     models_.push_back(model.model);
     return models_.size() - 1;
@@ -129,8 +96,7 @@ class Phases {
 
   const RunConfig& config_;
   const HardwareProfile& hardware_;
-  const std::function<RepeatedSchedule(const RunConfig&)>& make_;
-  const std::span<const std::int64_t> lengths_;
+  const TrainingSide& training_;
   const FrameworkCosts costs_ = framework_costs(config_.reinforcement.rollout.framework);
   std::vector<TrainingModel> models_;
   ReinforcementPrediction made_;
@@ -170,18 +136,24 @@ void judge(ReinforcementPrediction& made) {
 
 }  // namespace
 
+ReinforcementPrediction join_sides(const RunConfig& config, const HardwareProfile& hardware,
+                                   const TrainingSide& training, const RolloutPrediction& rollout) {
+  ReinforcementPrediction made = Phases(config, hardware, training, rollout).predict_all();
+  assemble(config, made);
+  judge(made);
+  const auto responses = static_cast<double>(config.reinforcement.responses());
+  made.tokens = responses * (static_cast<double>(config.prompt_tokens()) + rollout.mean_response);
+  made.gpus = config.parallel.world_size + config.reinforcement.rollout.world;
+  made.tokens_per_s_per_gpu = made.tokens / made.step.value / made.gpus;
+  return made;
+}
+
 ReinforcementPrediction predict_reinforcement(const RunConfig& config, const HardwareProfile& hardware,
                                               const std::function<RepeatedSchedule(const RunConfig&)>& make) {
   if (const auto reason = why_phases_invalid(config)) throw InputError(*reason);
   const std::vector<std::int64_t> lengths = response_lengths(config);
-  ReinforcementPrediction made = Phases(config, hardware, make, lengths).predict_all();
-  assemble(config, made);
-  judge(made);
-  const double prompts = static_cast<double>(lengths.size()) * static_cast<double>(config.prompt_tokens());
-  made.tokens = std::accumulate(lengths.begin(), lengths.end(), prompts);
-  made.gpus = config.parallel.world_size + config.reinforcement.rollout.world;
-  made.tokens_per_s_per_gpu = made.tokens / made.step.value / made.gpus;
-  return made;
+  const RolloutPrediction rollout = predict_rollout(config, lengths, hardware);
+  return join_sides(config, hardware, predict_training_side(config, lengths, hardware, make), rollout);
 }
 
 }  // namespace plumbline

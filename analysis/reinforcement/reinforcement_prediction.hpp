@@ -11,6 +11,7 @@
 #include "analysis/reinforcement/phase_memory.hpp"
 #include "analysis/reinforcement/refit_time.hpp"
 #include "analysis/reinforcement/rollout_prediction.hpp"
+#include "analysis/reinforcement/training_side.hpp"
 #include "core/config/run_config.hpp"
 #include "core/schedule/repeated_schedule.hpp"
 
@@ -52,5 +53,10 @@ struct ReinforcementPrediction {
 /// configuration. Throws InputError for what why_phases_invalid() or the profile refuses.
 ReinforcementPrediction predict_reinforcement(const RunConfig& config, const HardwareProfile& hardware,
                                               const std::function<RepeatedSchedule(const RunConfig&)>& make);
+
+/// Prediction from sides that were predicted before: `training` of a configuration with the same ranks that
+/// train, `rollout` of one with the same rollout.
+ReinforcementPrediction join_sides(const RunConfig& config, const HardwareProfile& hardware,
+                                   const TrainingSide& training, const RolloutPrediction& rollout);
 
 }  // namespace plumbline

@@ -59,13 +59,6 @@ std::string ways_of_best(RunConfig config, const Candidate& best, const Hardware
   return context_report(config, schedule, predict(config, schedule, hardware), hardware);
 }
 
-/// The word as a shell takes it, in quotes where it needs them.
-std::string pasted(const std::string& word) {
-  constexpr std::string_view kPlain =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.,/:=+@%";
-  return !word.empty() && word.find_first_not_of(kPlain) == std::string::npos ? word : shell_word(word);
-}
-
 /// Key that no candidate has, since a software either pads the vocabulary or does not.
 constexpr const char* kPaddedVocabulary = "make_vocab_size_divisible_by";
 
@@ -103,9 +96,9 @@ std::string predict_command(const SearchQuestion& asked, const RunConfig& config
                             const Candidate& candidate) {
   const auto settings = settings_of(candidate);
   std::string command = "plumbline predict";
-  if (!asked.source.empty()) command += " " + pasted(asked.source);
+  if (!asked.source.empty()) command += " " + pasted_word(asked.source);
   const auto add = [&](const ConfigKey& key, const std::string& value) {
-    command += fmt::format(" --{} {}", key.alias.empty() ? key.flag() : key.alias, pasted(value));
+    command += fmt::format(" --{} {}", key.alias.empty() ? key.flag() : key.alias, pasted_word(value));
   };
   for (const Override& given : asked.keys) {
     const ConfigKey& key = get_config_key(given.key, "search");

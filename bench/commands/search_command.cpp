@@ -13,10 +13,12 @@
 #include "bench/commands/commands.hpp"
 #include "bench/commands/config_options.hpp"
 #include "bench/commands/number_range.hpp"
+#include "bench/commands/placement_answer.hpp"
 #include "bench/processes/launch/interrupts.hpp"
 #include "bench/show/text/progress.hpp"
 #include "bench/show/views/search_report.hpp"
 #include "core/base/error.hpp"
+#include "core/config_text/config_keys.hpp"
 
 namespace plumbline {
 namespace {
@@ -53,6 +55,22 @@ std::string best_launch(RunConfig config, const std::vector<Candidate>& best, co
   throw InputError(reason);
 }
 
+/// A step of reinforcement learning.
+int run_placement_search(const SearchOptions& options, const SearchQuestion& question,
+                         const RunConfig& config) {
+  if (options.most_context || options.most_experts > 0 || !options.export_to.empty())
+    throw InputError(fmt::format("search: found {} with task {}, expected task train or sft; leave it out",
+                                 options.most_context       ? "--max-cp"
+                                 : options.most_experts > 0 ? "--max-ep"
+                                                            : "--export",
+                                 find_config_key("task")->print(config)));
+  Progress progress(1, 0, options.quiet ? nullptr : stderr);
+  const PlacementAnswer answer = answer_placements(
+      question, config, [&](int done, int all) { progress.update(done, all, "layouts of training"); });
+  fmt::print("{}", options.json ? placements_json(answer) : placements_text(answer));
+  return static_cast<int>(Interrupts::requested() ? ExitCode::rank_failed : ExitCode::done);
+}
+
 int run_search(const SearchOptions& options) {
   SearchQuestion question;
   question.source = options.config.source;
@@ -67,10 +85,11 @@ int run_search(const SearchOptions& options) {
   if (options.json && !options.export_to.empty())
     throw InputError("search: found --json with --export, expected one of them");
   const RunConfig config = options.config.load_with_notes();
-  Progress progress(1, 0, options.quiet ? nullptr : stderr);
   if (!options.deadline.empty()) question.deadline_s = parse_duration(options.deadline, "--deadline");
   const Interrupts interrupts;
   question.stopped = Interrupts::requested;
+  if (config.reinforces()) return run_placement_search(options, question, config);
+  Progress progress(1, 0, options.quiet ? nullptr : stderr);
   std::string state = "of the search";
   question.found = [&](const Candidate& best) {
     state = fmt::format("of the search; best so far {:.4g} s, {}", best.time.step.value,

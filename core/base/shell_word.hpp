@@ -13,4 +13,11 @@ inline std::string shell_word(std::string_view text) {
   return quoted + "'";
 }
 
+/// A word as people paste it: quoted where a shell needs it.
+inline std::string pasted_word(const std::string& word) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.,/:=+@%";
+  return !word.empty() && word.find_first_not_of(kPlain) == std::string::npos ? word : shell_word(word);
+}
+
 }  // namespace plumbline

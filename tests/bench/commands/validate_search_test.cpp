@@ -26,6 +26,11 @@ class ValidateSearch : public ProgramFolder {
     write("gpt.yaml",
           "model: gpt2-124m\nhardware: a100-sxm-80gb\nseq_length: 1024\nmicro_batch_size: "
           "1\nglobal_batch_size: 16\n");
+    write("grpo.yaml",
+          "task: grpo\nmodel: llama-3.1-8b\nhardware: h100-sxm-80gb\nsoftware: megatron-core\nworld_size: 8\n"
+          "seq_length: 1024\nprompt_length: 256\nmax_new_tokens: 768\nglobal_batch_size: 32\n"
+          "num_prompts_per_step: 8\nnum_generations_per_prompt: 8\nrollout_software: vllm\n"
+          "rollout_world_size: 8\nrollout_placement: split\n");
   }
 };
 
@@ -278,6 +283,22 @@ TEST_F(ValidateSearch, NothingReadIsNoErrorOfZero) {
     EXPECT_TRUE(table.at(figure).is_null()) << figure;
 }
 
+TEST_F(ValidateSearch, PlacementsComeWithTheirCommands) {
+  for (const char* options : {"", " --gpus 8 --mbs 1 --set rollout_placement=resident"}) {
+    const nlohmann::json found = json_of(std::string("search grpo.yaml --top 3 --json") + options);
+    EXPECT_EQ(found["gpus"], *options == '\0' ? 16 : 8);
+    ASSERT_EQ(found["best"].size(), 3U);
+    for (const nlohmann::json& step : found["best"]) {
+      const std::string command = step["command"];
+      const std::string arguments = command.substr(std::string_view("plumbline ").size());
+      EXPECT_EQ(json_of(arguments + " --json")["step_s"], step["step_s"]) << command;
+    }
+  }
+  const Said text = plumbline("search grpo.yaml --top 2");
+  EXPECT_THAT(text.out, HasSubstr("best of each placement:"));
+  EXPECT_THAT(text.out, HasSubstr("  2 plumbline predict grpo.yaml --"));
+}
+
 TEST_F(ValidateSearch, ImpossibleRequestsSayWhatWouldHaveToChange) {
   struct Case {
     const char* arguments;
@@ -297,6 +318,9 @@ TEST_F(ValidateSearch, ImpossibleRequestsSayWhatWouldHaveToChange) {
       {"search gpt.yaml --gpus 8 --set hardware=b400", 2, "a100-sxm-80gb"},
       {"search gpt.yaml --gpus 13", 2, "--gbs"},
       {"search gpt.yaml --gpus 1 --set memory_budget=1MiB", 3, "the smallest takes"},
+      {"search grpo.yaml --gpus 8 --tp 3", 2, "no placement is valid"},
+      {"search grpo.yaml --gpus 1 --hardware a100-sxm-40gb", 3, "placements fits on 1 accelerators"},
+      {"search grpo.yaml --export megatron-lm", 2, "search: found --export with task grpo"},
   };
   for (const Case& c : cases) {
     const Said outcome = plumbline(c.arguments);
