@@ -27,6 +27,7 @@
 #include "core/launch_files/torch/automodel_settings.hpp"
 #include "core/launch_files/torch/axolotl_settings.hpp"
 #include "core/launch_files/torch/deepspeed_settings.hpp"
+#include "core/launch_files/torch/gpt_neox_settings.hpp"
 #include "core/launch_files/torch/hugging_face_settings.hpp"
 #include "core/launch_files/torch/torchtitan_settings.hpp"
 #include "core/launch_files/torch/torchtune_settings.hpp"
@@ -136,6 +137,9 @@ std::optional<LaunchFile> read_one(std::string_view text, const std::string& nam
       throw InputError(
           fmt::format("{}: found no key, expected those of torchtitan; add [model], [training]", name));
     return torchtitan_launch(std::move(arguments), beside);
+  }
+  if (!script) {
+    if (auto neox = with_place(name, [&] { return gpt_neox_launch(text, name, beside); })) return neox;
   }
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   if (!script && first != std::string_view::npos && text[first] == '{') {

@@ -42,6 +42,13 @@ constexpr std::string_view kRollouts =
     "num_prompts_per_step: 64, num_generations_per_prompt: 8, global_batch_size: 512, seq_length: 4096, "
     "max_new_tokens: 3072, rollout_software: vllm";
 
+constexpr std::string_view kServing =
+    "model: qwen2.5-7b, task: generate, software: vllm, precision: bf16, seq_length: 4096, max_new_tokens: "
+    "1024, "
+    "micro_batch_size: 8";
+constexpr std::string_view kNoTraining = "it starts no training";
+constexpr std::string_view kPreferences = "only fine-tuning on answers is predicted";
+
 /// The first that fits counts.
 constexpr UnreadKind kUnreadFiles[] = {
     {"nanotron", {"parallelism", "tokens", ""}, kMegatronRun, ""},
@@ -67,6 +74,13 @@ constexpr UnreadKind kUnreadFiles[] = {
     {"LitGPT", {"model_name", "=global_batch_size", "train"}, kSharded, ""},
 };
 constexpr UnreadKind kUnreadScripts[] = {
+    {"ms-swift's inference", {"=swift infer", "", ""}, kServing, kNoTraining},
+    {"ms-swift's inference", {"=swift deploy", "", ""}, kServing, kNoTraining},
+    {"ms-swift's inference", {"=swift sample", "", ""}, kServing, kNoTraining},
+    {"vLLM", {"=vllm serve", "", ""}, kServing, kNoTraining},
+    {"ms-swift's rlhf with GRPO", {"= rlhf", "=swift", "=grpo"}, kRollouts, ""},
+    {"ms-swift's rlhf", {"= rlhf", "=swift", ""}, kZeroRun, kPreferences},
+    {"ms-swift's rlhf", {"=megatron rlhf", "", ""}, kMegatronRun, kPreferences},
     {"slime", {"=--rollout-batch-size", "=train", ""}, kRollouts, ""},
     {"verl", {"=verl.trainer", "=data.", ""}, kRollouts, ""},
     {"OpenRLHF", {"=openrlhf.cli", "", ""}, kZeroRun, ""},

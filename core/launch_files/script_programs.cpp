@@ -190,8 +190,18 @@ bool is_program(const ShellWord& word) {
   return word.text.ends_with(".py");
 }
 
+/// Preferences and reinforcement learning of ms-swift, whose keys are those of fine-tuning and others.
+bool is_rlhf(const Words& words) {
+  for (std::size_t i = 0; i + 1 < words.size(); ++i)
+    if ((is_word(words[i], "swift") || is_word(words[i], "megatron")) && words[i + 1].text == "rlhf")
+      return true;
+  return std::any_of(words.begin(), words.end(),
+                     [](const ShellWord& word) { return is_word(word, "rlhf.py"); });
+}
+
 /// The reader of a command, whose words are parted; nullptr: none.
 LaunchFile (*reader_of(const Words& words, Command& command))(const Command&) {
+  if (is_rlhf(words)) return nullptr;
   for (const Program& each : kPrograms) {
     for (std::size_t i = 0; i < words.size(); ++i) {
       if (!is_word(words[i], each.first)) continue;

@@ -137,6 +137,8 @@ LaunchFile read_swift_megatron(const ScriptCommand& command) {
                                        "padding_free",
                                        "merge_lora",
                                        "attn_impl",
+                                       "freeze_aligner",
+                                       "freeze_vit",
                                        "columns",
                                        "model_author",
                                        "model_name",
@@ -149,7 +151,8 @@ LaunchFile read_swift_megatron(const ScriptCommand& command) {
                                        "warmup_fraction"};
   std::vector<LaunchRemark> own;
   std::erase_if(keys, [&](const LaunchArgument& each) {
-    if (std::find(std::begin(kOwn), std::end(kOwn), each.name) == std::end(kOwn)) return false;
+    const bool trained = each.name == "freeze_llm" && each.values == std::vector<std::string>{"false"};
+    if (!trained && std::find(std::begin(kOwn), std::end(kOwn), each.name) == std::end(kOwn)) return false;
     own.push_back({each.name, each.place, "ms-swift's, of input, names and files"});
     return true;
   });

@@ -47,6 +47,14 @@ constexpr Named kNamed[] = {
     {"a.sh", "python3 train.py --num-layers 4 --hidden-size 8 --rollout-batch-size 8\n", "slime"},
     {"a.sh", "python3 -m verl.trainer.main_ppo data.train_batch_size=8\n", "verl"},
     {"a.sh", "deepspeed --module openrlhf.cli.train_sft --max_len 2048\n", "OpenRLHF"},
+    {"a.sh", "swift rlhf --rlhf_type dpo --per_device_train_batch_size 1 --deepspeed zero3\n",
+     "ms-swift's rlhf"},
+    {"a.sh", "swift rlhf --rlhf_type grpo --per_device_train_batch_size 1\n", "ms-swift's rlhf with GRPO"},
+    {"a.sh", "megatron rlhf --rlhf_type dpo --micro_batch_size 1\n", "ms-swift's rlhf"},
+    {"a.sh", "swift infer --adapters a/b --stream true\n", "ms-swift's inference"},
+    {"a.sh", "swift deploy --adapters a/b\n", "ms-swift's inference"},
+    {"a.sh", "swift sample --model a/b\n", "ms-swift's inference"},
+    {"a.sh", "vllm serve a/b\n", "vLLM"},
     {"a.sh", "torchrun main_training_llama.py --model_variant=7b\n", "fms-fsdp"},
     {"a.sh", "python3 -m MaxText.train MaxText/configs/base.yml steps=3\n", "MaxText"},
     {"a.sh", "torchrun -m torchtitan.train --module llama3 --config llama3_8b\n",
@@ -70,7 +78,12 @@ TEST(LaunchKinds, AreNamedWithKeysThatWorkInstead) {
     std::ofstream(advised) << "{" << refusal.substr(at + kAdvice.size()) << "}\n";
     std::string note;
     const RunConfig config = load_run_config(advised.string(), {{"hardware", "h100-sxm-80gb"}}, &note);
-    EXPECT_EQ((config.reinforces() ? why_phases_invalid(config) : why_invalid(config)).value_or(""), "")
+    const bool trains = config.generation.task != RunTask::generate;
+    EXPECT_EQ((config.reinforces() ? why_phases_invalid(config)
+               : trains            ? why_invalid(config)
+                                   : why_generation_invalid(config))
+                  .value_or(""),
+              "")
         << refusal;
   }
   fs::remove(advised);

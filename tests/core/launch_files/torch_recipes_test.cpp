@@ -242,6 +242,62 @@ TEST(TorchRecipes, OfAutomodel) {
   for (const Refused& each : refused) expect_refused(each);
 }
 
+std::string neox(const std::string& more) {
+  return "# comment\n{\n\"pipe-parallel-size\": 2,\n\"model-parallel-size\": 4,\n\"num-layers\": 4,\n"
+         "\"hidden_size\": 512,\n\"num_attention_heads\": 8,\n\"seq_length\": 2048,\n"
+         "\"max_position_embeddings\": 2048,\n\"train_micro_batch_size_per_gpu\": 4,\n" +
+         more + "}\n";
+}
+
+TEST(TorchRecipes, OfGptNeox) {
+  const std::string pythia =
+      "\"pos_emb\": \"rotary\",\n\"rotary_pct\": 0.25,\n\"no_weight_tying\": true,\n"
+      "\"gpt_j_residual\": true,\n";
+  const Recipe recipes[] = {
+      {neox(pythia + "\"attention_config\": [[[\"flash\"], 4]],\n\"zero_optimization\": {\"stage\": 1},\n"
+                     "\"fp16\": {\"enabled\": true, \"fp16\": true},\n\"checkpoint_activations\": true,\n"
+                     "\"partition_activations\": true,\n\"gradient_clipping\": 1.0,\n"),
+       "GPT-NeoX",
+       {{"software", "megatron-deepspeed"},
+        {"zero_stage", "1"},
+        {"precision", "fp16"},
+        {"micro_batch_size", "4"},
+        {"tensor_model_parallel_size", "4"},
+        {"pipeline_model_parallel_size", "2"},
+        {"recompute_granularity", "full"},
+        {"attention_backend", "fused"},
+        {"clip_grad", "1.0"},
+        {"model", R"({"model_type":"gpt_neox","num_hidden_layers":4,"hidden_size":512,)"
+                  R"("num_attention_heads":8,"intermediate_size":2048,"vocab_size":50257,)"
+                  R"("max_position_embeddings":2048,"tie_word_embeddings":false,"rotary_pct":0.25,)"
+                  R"("rotary_emb_base":10000.0,"use_parallel_residual":true})"}}},
+      {neox("\"pos_emb\": \"rotary\",\n\"norm\": \"rmsnorm\",\n\"activation\": \"swiglu\",\n"
+            "\"intermediate_size\": 4096,\n\"mlp_multiple_of\": 256,\n\"num_kv_heads\": 2,\n"
+            "\"use_bias_in_attn_linear\": false,\n\"precision\": \"bfloat16\",\n"
+            "\"tokenizer_type\": \"HFTokenizer\",\n\"data_types\": {\"grad_accum_dtype\": \"fp32\"},\n"
+            "\"make_vocab_size_divisible_by\": 64,\n"),
+       "GPT-NeoX",
+       {{"precision", "bf16"},
+        {"grad_dtype", ""},
+        {"make_vocab_size_divisible_by", "64"},
+        {"attention_backend", "unfused"},
+        {"model", R"({"model_type":"llama","num_hidden_layers":4,"hidden_size":512,)"
+                  R"("num_attention_heads":8,"intermediate_size":1536,"vocab_size":50277,)"
+                  R"("max_position_embeddings":2048,"tie_word_embeddings":true,"num_key_value_heads":2,)"
+                  R"("rope_theta":10000.0})"}}},
+  };
+  for (const Recipe& each : recipes) expect_read(each);
+  const Refused refused[] = {
+      {neox(""), "num_layers: found with learned positions, expected pos_emb: rotary"},
+      {neox("\"pos_emb\": \"alibi\",\n"), "pos_emb: found \"alibi\", expected rotary"},
+      {neox(pythia + "\"moe_num_experts\": 8,\n"), "moe_num_experts: not modelled"},
+      {neox(pythia + "\"attention_config\": [[[\"mamba\"], 4]],\n"), "expected flash or global"},
+      {neox(pythia + "\"optimizer\": {\"type\": \"sm3\"},\n"), "expected Adam, AdamW or SGD"},
+      {neox(pythia + "\"zero_optimization\": {\"cpu_offload\": true},\n"), "states in host memory"},
+  };
+  for (const Refused& each : refused) expect_refused(each);
+}
+
 TEST(TorchRecipes, QuantizedCheckpointsAreKnownByTheirNames) {
   struct Case {
     const char* name;
