@@ -11,9 +11,10 @@
 
 namespace plumbline {
 
-/// Reads the training command of a script: accelerate launch, deepspeed, swift, megatron sft of ms-swift,
-/// llamafactory-cli, trl, torchtitan with its TOML, run_recipe.py of Megatron-Bridge. Nothing when it has
-/// none of them. Throws InputError (place, found, expected), also for several.
+/// Reads the training command of a script: accelerate launch, axolotl train, deepspeed, swift, megatron sft
+/// of ms-swift, llamafactory-cli, trl, torchtitan with its TOML, tune run, verl's SFT, run_recipe.py of
+/// Megatron-Bridge. Nothing when it has none of them. Throws InputError (place, found, expected), also for
+/// several.
 std::optional<LaunchFile> program_launch(std::string_view text, const std::string& name,
                                          const OtherFile& other, const BesideFile& beside);
 
