@@ -204,6 +204,17 @@ void policy_gradient(Matrix logits, std::int64_t valid, std::int64_t /*first_tok
           {{"logits", logits}, {"targets", targets}, {"row_max", row_max}, {"factors", factors}});
 }
 
+void value_loss(Matrix targets, Matrix values, Matrix tokens, double clip, double /*scale*/,
+                Matrix gradient) {
+  const std::int64_t rows = targets.cols;
+  require(has_shape(targets, 1, rows, DType::int32) && has_shape(values, 1, rows, DType::fp32) &&
+              has_shape(tokens, 4, rows, DType::fp32) && has_shape(gradient, rows, 1, gradient.dtype) &&
+              clip >= 0,
+          "value_loss",
+          "targets (1,T) int32, values (1,T), tokens (4,T) fp32, gradient (T,1), clip of at least 0",
+          {{"targets", targets}, {"values", values}, {"tokens", tokens}, {"gradient", gradient}});
+}
+
 void softmax(Matrix x, std::int64_t valid, bool /*logarithm*/, Matrix y) {
   require(are_eager(x, y, y, valid), "softmax", kEager, {{"x", x}, {"y", y}});
 }

@@ -1,4 +1,4 @@
-// The policy's loss of reinforcement learning over a vocabulary split by columns.
+// Losses of reinforcement learning: the policy's over a vocabulary split by columns, the critic's.
 #include "kernels/policy_loss.hpp"
 
 #include <cmath>
@@ -7,6 +7,7 @@
 #include "kernels/cpu/cpu_backend.hpp"
 #include "kernels/cpu/dispatch.hpp"
 #include "kernels/ignored_target.hpp"
+#include "kernels/value_loss.hpp"
 
 namespace plumbline::cpu {
 namespace {
@@ -53,6 +54,22 @@ PLUMBLINE_MULTIVERSION void policy_gradient_in_place(Matrix logits, std::int64_t
   }
 }
 
+template <class T>
+PLUMBLINE_MULTIVERSION double value_losses(const std::int32_t* targets, const float* values, Matrix tokens,
+                                           double clip, double scale, Matrix gradient) {
+  double total = 0;
+  for (std::int64_t t = 0; t < tokens.cols; ++t) {
+    ValueLoss of{};
+    if (targets[t] != kIgnoredTarget) {
+      of = value_loss_of(values[t], row_of<float>(tokens, 0)[t], row_of<float>(tokens, 2)[t],
+                         row_of<float>(tokens, 3)[t], clip);
+    }
+    total += of.loss;
+    store(row_of<T>(gradient, t), Lanes{} + static_cast<float>(scale * of.slope), First{1});
+  }
+  return total;
+}
+
 }  // namespace
 
 void CpuOperators::entropy_sums(Matrix logits, std::int64_t valid, Matrix row_max, Matrix entropies) {
@@ -90,6 +107,16 @@ void CpuOperators::policy_gradient(Matrix logits, std::int64_t valid, std::int64
     policy_gradient_in_place<decltype(type)>(logits, valid, first_token, targets.as<std::int32_t>(),
                                              row_max.as<float>(), factors);
   });
+}
+
+Number CpuOperators::value_loss(Matrix targets, Matrix values, Matrix tokens, double clip, double scale,
+                                Matrix gradient) {
+  double total = 0;
+  with_type("value_loss", gradient.dtype, [&](auto type) {
+    total = value_losses<decltype(type)>(targets.as<std::int32_t>(), values.as<float>(), tokens, clip, scale,
+                                         gradient);
+  });
+  return total;
 }
 
 }  // namespace plumbline::cpu

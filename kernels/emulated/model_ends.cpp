@@ -111,7 +111,7 @@ Number EmulatedOperators::distillation_gradient(Matrix student, Matrix teacher, 
   return 0;
 }
 
-// The policy's loss in the times of cross-entropy.
+// Losses of reinforcement learning in the times of cross-entropy.
 void EmulatedOperators::entropy_sums(Matrix logits, std::int64_t /*valid*/, Matrix /*row_max*/,
                                      Matrix /*entropies*/) {
   pass_over("cross_entropy_sums", logits.dtype, {logits}, {});
@@ -126,6 +126,12 @@ Number EmulatedOperators::policy_loss(Matrix /*targets*/, Matrix /*sums*/, Matri
 void EmulatedOperators::policy_gradient(Matrix logits, std::int64_t /*valid*/, std::int64_t /*first_token*/,
                                         Matrix /*targets*/, Matrix /*row_max*/, Matrix /*factors*/) {
   pass_over("cross_entropy_gradient", logits.dtype, {logits}, {logits});
+}
+
+Number EmulatedOperators::value_loss(Matrix /*targets*/, Matrix values, Matrix tokens, double /*clip*/,
+                                     double /*scale*/, Matrix gradient) {
+  pass_over("cross_entropy_gradient", gradient.dtype, {values, tokens}, {gradient});
+  return 0;
 }
 
 void EmulatedOperators::softmax(Matrix x, std::int64_t /*valid*/, bool /*logarithm*/, Matrix y) {

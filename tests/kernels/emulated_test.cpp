@@ -152,6 +152,8 @@ TEST(Emulated, CallsCarryWhatTheirTimeDependsOn) {
       {"cross_entropy_sums", [&] { ops.entropy_sums(nowhere(t, 64), 60, rows, rows); }, n / 8, 2},
       {"cross_entropy_gradient",
        [&] { ops.policy_gradient(nowhere(t, 32), 30, 0, ids, rows, nowhere(3, t, DType::fp32)); }, n / 16, 4},
+      {"cross_entropy_gradient",
+       [&] { ops.value_loss(ids, rows, nowhere(4, t, DType::fp32), 0.2, 1, nowhere(t, 1)); }, 4 * t, 5.5},
       {"cross_entropy_gradient", [&] { ops.vocab_softmax(nowhere(t, 256), 250, rows, rows); }, n / 2, 4},
       {"cross_entropy_gradient", [&] { ops.vocab_gradient(nowhere(t, 128), 99, 0, ids, rows, 1); }, n / 4, 4},
       {"add", [&] { ops.vocab_input_gradient(nowhere(t, 512, DType::fp32), table, 0, ids, rows, 1); }, n, 12},

@@ -1,5 +1,5 @@
-// The policy's loss, whole and over a split vocabulary, and its gradient against double arithmetic and
-// central differences.
+// Losses of the policy, whole and over a split vocabulary, and of the critic, and their gradients against
+// double arithmetic and central differences.
 #include <fmt/format.h>
 
 #include <array>
@@ -155,6 +155,69 @@ TEST(PolicyLoss, WholeAndSharded) {
       }
     }
   }
+}
+
+/// Column of token losses: half the larger square of the value's error and of the clipped value's.
+Dense value_losses(const Dense& values, const Dense& ids, const Dense& tokens, double clip) {
+  Dense losses(values.rows, 1);
+  for (std::int64_t t = 0; t < values.rows; ++t) {
+    if (ids(0, t) == -100) continue;
+    const double near = std::clamp(values(t, 0), tokens(0, t) - clip, tokens(0, t) + clip);
+    losses(t, 0) = tokens(3, t) * 0.5 *
+                   std::max(std::pow(values(t, 0) - tokens(2, t), 2.0), std::pow(near - tokens(2, t), 2.0));
+  }
+  return losses;
+}
+
+void check_values(std::int64_t rows, const Storage& storage, double clip) {
+  const std::string name = fmt::format("{} {} values clipped by {}", describe(storage), rows, clip);
+  Guarded targets(1, rows, DType::int32);
+  targets.write(dense(1, rows, [](auto, auto t) { return t % 5 == kIgnoredRow ? -100.0 : 7.0; }));
+  const Dense ids = targets.read();
+  Guarded values(1, rows, DType::fp32);
+  Guarded tokens(4, rows, DType::fp32, 3);
+  // Values below, within and above the clip range, goals on both sides.
+  values.write(dense(1, rows, [](auto, auto t) {
+    return std::array{-0.9, 0.05, 0.8}[static_cast<std::size_t>(t % 3)] + 0.001 * t;
+  }));
+  tokens.write(dense(4, rows, [&](auto i, auto t) {
+    if (t % 5 == kIgnoredRow || i == 1) return std::nan("");
+    return i == 0   ? 0.01 * (t % 7)
+           : i == 2 ? std::array{-1.5, -0.2, 0.3, 1.7}[static_cast<std::size_t>(t % 4)]
+                    : 0.1 + 0.03 * t;
+  }));
+  const Dense given = tokens.read();
+  Dense column(rows, 1);
+  for (std::int64_t t = 0; t < rows; ++t) column(t, 0) = values.read()(0, t);
+  const Guarded gradient(rows, 1, storage.type, storage.gap);
+  double expected_loss = 0;
+  for (const double each : value_losses(column, ids, given, clip).values) expected_loss += each;
+  const double found = value_of(operators().value_loss(targets, values, tokens, clip, kFactor, gradient));
+  expect_within(found, expected_loss, 1e-5 * (1 + expected_loss), name + ": loss");
+  const Dense weights = dense(rows, 1, [](auto, auto) { return kFactor; });
+  const auto losses = [&](const Dense& x) { return value_losses(x, ids, given, clip); };
+  expect_close(gradient, numerical_gradient(losses, column, weights), tolerance(storage.type),
+               name + ": gradient");
+  EXPECT_TRUE(gradient.intact() && values.intact() && tokens.intact()) << name;
+}
+
+TEST(ValueLoss, EqualsDoubleArithmetic) {
+  for (const Storage& storage : storages()) {
+    for (const std::int64_t rows : {1, 9, 131}) {
+      for (const double clip : {0.0, 0.2, 100.0}) check_values(rows, storage, clip);
+    }
+  }
+}
+
+TEST(ValueLoss, DisagreementsThrow) {
+  const Guarded targets(1, 3, DType::int32);
+  const Guarded row(1, 3, DType::fp32);
+  const Guarded tokens(4, 3, DType::fp32);
+  const Guarded column(3, 1, DType::bf16);
+  EXPECT_THROW(operators().value_loss(targets, row, tokens, 0.2, 1, row), Error);
+  EXPECT_THROW(operators().value_loss(targets, column, tokens, 0.2, 1, column), Error);
+  EXPECT_THROW(operators().value_loss(targets, row, row, 0.2, 1, column), Error);
+  EXPECT_THROW(operators().value_loss(targets, row, tokens, -1, 1, column), Error);
 }
 
 TEST(PolicyLoss, DisagreementsThrow) {

@@ -88,6 +88,13 @@ void CudaOperators::policy_gradient(Matrix logits, std::int64_t valid, std::int6
   cuda::policy_gradient(queue_, logits, valid, first_token, targets, row_max, factors);
 }
 
+Number CudaOperators::value_loss(Matrix targets, Matrix values, Matrix tokens, double clip, double scale,
+                                 Matrix gradient) {
+  auto* total = partials_.at_least<double>(1);
+  cuda::value_loss(queue_, targets, values, tokens, clip, scale, gradient, total);
+  return numbers_.fetch(total);
+}
+
 Number CudaOperators::distillation_gradient(Matrix student, Matrix teacher, std::int64_t valid,
                                             std::int64_t first_token, Matrix targets,
                                             const Distillation& loss, Matrix row_max, Matrix sums,

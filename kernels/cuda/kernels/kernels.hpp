@@ -95,6 +95,9 @@ void policy_loss(const Queue& queue, Matrix targets, Matrix sums, Matrix entropi
                  const PolicyLoss& loss, double scale, Matrix factors, double* result);
 void policy_gradient(const Queue& queue, Matrix logits, std::int64_t valid, std::int64_t first_token,
                      Matrix targets, Matrix row_max, Matrix factors);
+/// Likewise.
+void value_loss(const Queue& queue, Matrix targets, Matrix values, Matrix tokens, double clip, double scale,
+                Matrix gradient, double* result);
 
 // vocabulary.cu
 void vocab_softmax(const Queue& queue, Matrix logits, std::int64_t valid, Matrix row_max, Matrix row_sum);

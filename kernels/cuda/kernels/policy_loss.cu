@@ -1,11 +1,12 @@
-// The policy's loss of reinforcement learning over a vocabulary split by columns, one block per row. Floors,
-// in elements per logit: entropies 1, gradient 2.
+// Losses of reinforcement learning: the policy's over a vocabulary split by columns, one block per row, and
+// the critic's. Floors, in elements per logit: entropies 1, gradient 2.
 #include "kernels/policy_loss.hpp"
 
 #include "kernels/cuda/device/block.cuh"
 #include "kernels/cuda/device/over_chunks.cuh"
 #include "kernels/cuda/kernels/kernels.hpp"
 #include "kernels/ignored_target.hpp"
+#include "kernels/value_loss.hpp"
 
 namespace plumbline::cuda {
 namespace {
@@ -52,6 +53,23 @@ __global__ void __launch_bounds__(kThreads)
     factors.row(0)[t] = of.target;
     factors.row(1)[t] = of.product;
     factors.row(2)[t] = of.constant;
+  }
+  total = block_reduce(total, Sum());
+  if (thread_x() == 0) *result = total;
+}
+
+/// Likewise; the gradient is a column.
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    value_loss_kernel(const std::int32_t* targets, const float* values, View<const float> tokens,
+                      std::int64_t rows, double clip, double scale, View<T> gradient, double* result) {
+  double total = 0;
+  for (std::int64_t t = thread_x(); t < rows; t += kThreads) {
+    ValueLoss of = {0, 0};
+    if (targets[t] != kIgnoredTarget)
+      of = value_loss_of(values[t], tokens.row(0)[t], tokens.row(2)[t], tokens.row(3)[t], clip);
+    total += of.loss;
+    *gradient.row(t) = from_float<T>(static_cast<float>(scale * of.slope));
   }
   total = block_reduce(total, Sum());
   if (thread_x() == 0) *result = total;
@@ -112,6 +130,16 @@ void policy_gradient(const Queue& queue, Matrix logits, std::int64_t valid, std:
     launch(queue, {.x = blocks_for(queue, logits.rows, 1), .threads = kThreads}, policy_gradient_kernel<T>,
            View<T>(logits), logits.rows, logits.cols, valid, first_token, targets.as<const std::int32_t>(),
            row_max.as<const float>(), View<const float>(factors), all_aligned(logits));
+  });
+}
+
+void value_loss(const Queue& queue, Matrix targets, Matrix values, Matrix tokens, double clip, double scale,
+                Matrix gradient, double* result) {
+  with_element(gradient.dtype, [&](auto type) {
+    using T = decltype(type);
+    launch(queue, {.x = 1, .threads = kThreads}, value_loss_kernel<T>, targets.as<const std::int32_t>(),
+           values.as<const float>(), View<const float>(tokens), targets.cols, clip, scale, View<T>(gradient),
+           result);
   });
 }
 

@@ -199,6 +199,18 @@ void check_policy_loss(DType type, std::int64_t columns, std::int64_t valid) {
   compare(policy, type);
 }
 
+void check_value_loss(DType type) {
+  constexpr std::int64_t kRows = 1301;
+  Call values = call("value loss", [](Operators& op, const Operands& m) {
+    return op.value_loss(m[0], m[1], m[2], 0.3, 0.125, m[3]);
+  });
+  values.operands.push_back(tokens(kRows, 100));
+  values.operands.push_back(random_matrix(1, kRows, DType::fp32));
+  values.operands.push_back(random_matrix(4, kRows, DType::fp32));
+  values.operands.push_back(random_matrix(kRows, 1, type));
+  compare(values, type);
+}
+
 /// Without dropout, or with it: the same draws on both sides.
 void check_attention(DType type, AttentionShape s, double probability) {
   s.dropout = {probability, 1234, 5, 6, 999};
@@ -235,6 +247,7 @@ TEST(LayerSizes, CrossEntropyAgreesWithTheCpu) {
     check_loss(type, 16384, 16384);
     check_loss(type, 5003, 5000);
     check_policy_loss(type, 5003, 5000);
+    check_value_loss(type);
   }
 }
 

@@ -104,6 +104,8 @@ class Races {
     operators_.policy_loss(targets, sums.row_range(0, 2), divergence, make(4, kRows, DType::fp32),
                            {.entropy_coef = 0.1}, 1, factors);
     operators_.policy_gradient(teacher, kVocabulary, 0, targets, row_max.row_range(1, 1), factors);
+    operators_.value_loss(targets, row_max.row_range(0, 1), make(4, kRows, DType::fp32), 0.2, 1,
+                          make(kRows, 1, type_));
     const Matrix p = make(kRows, kVocabulary, DType::fp32);
     const Matrix log_s = make(kRows, kVocabulary, DType::fp32);
     operators_.softmax(make(kRows, kVocabulary, DType::fp32), kVocabulary, false, p);
