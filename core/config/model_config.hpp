@@ -197,6 +197,8 @@ struct ModelConfig {
   std::int64_t mixture_layers(std::int64_t first, std::int64_t count) const;
   /// Width of the feed-forward layers of layers without experts.
   std::int64_t dense_ffn() const { return mixture ? mixture.dense_ffn : ffn; }
+  /// Columns of the output layer, without padding.
+  std::int64_t outputs() const { return embedding.scalar_head ? 1 : vocab; }
   /// Elements of a head of values.
   std::int64_t value_dim() const { return latent ? latent.value_dim : head_dim; }
   /// Elements of a head that are rotated.

@@ -53,7 +53,9 @@ struct PolicyLossConfig {
   KlEstimator kl = KlEstimator::k3;
   double entropy_coef = 0;
   LossAggregation aggregation = LossAggregation::token_mean;
-  // With a critic (arXiv:1506.02438): discount, λ of the advantages, clip range of the values.
+  // With a critic (arXiv:1506.02438): KL lowers every id's reward and is no part of the loss
+  // (arXiv:2203.02155 §3.5), discount, λ of the advantages, clip range of the values.
+  bool kl_in_reward = true;
   double gamma = 1;
   double gae_lambda = 1;
   double value_clip = 0.5;

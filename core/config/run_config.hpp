@@ -163,6 +163,7 @@ struct RunConfig {
   /// The data are chats (core/files/chat_data.hpp).
   bool fine_tunes() const { return generation.task == RunTask::sft; }
   /// A step is rollout, scoring, advantages, updates and refit.
+  bool has_critic() const { return generation.task == RunTask::ppo; }
   bool reinforces() const { return generation.task == RunTask::grpo || generation.task == RunTask::ppo; }
   /// Experts of a layer are on several ranks of plumbline's own training step, or cut otherwise than all else
   /// (bench/training/expert_parallel.md).

@@ -61,7 +61,7 @@ bool reinforces(const C& c) {
   return c.reinforces();
 }
 bool has_critic(const C& c) {
-  return c.generation.task == RunTask::ppo;
+  return c.has_critic();
 }
 bool has_reference(const C& c) {
   return c.reinforces() && c.reinforcement.loss.kl_coef > 0;
@@ -101,6 +101,7 @@ constexpr NeedyKey kNeedyKeys[] = {
     {"clip_ratio_high", reinforces, kReinforcing},
     {"entropy_coeff", reinforces, kReinforcing},
     {"loss_agg_mode", reinforces, kReinforcing},
+    {"use_kl_in_reward", has_critic, "task ppo"},
     {"gae_gamma", has_critic, "task ppo"},
     {"gae_lambda", has_critic, "task ppo"},
     {"cliprange_value", has_critic, "task ppo"},

@@ -60,6 +60,7 @@ std::vector<ConfigKey> reinforcement_keys() {
       number_key("clip_ratio_high", loss(&PolicyLossConfig::clip_high), 0, 1e6),
       number_key("entropy_coeff", loss(&PolicyLossConfig::entropy_coef), 0, 1e6),
       choice_key("loss_agg_mode", loss(&PolicyLossConfig::aggregation), kAggregations),
+      boolean_key("use_kl_in_reward", loss(&PolicyLossConfig::kl_in_reward)),
       number_key("gae_gamma", loss(&PolicyLossConfig::gamma), 0, 1),
       number_key("gae_lambda", loss(&PolicyLossConfig::gae_lambda), 0, 1),
       number_key("cliprange_value", loss(&PolicyLossConfig::value_clip), 0, 1e6),

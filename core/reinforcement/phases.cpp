@@ -92,7 +92,7 @@ std::optional<std::string> why_phases_invalid(const RunConfig& config) {
   if (const auto& reward = config.reinforcement.reward)
     if (auto reason = of_part("of the reward model", why_invalid(update_config(config, *reward))))
       return reason;
-  if (config.generation.task != RunTask::ppo) return std::nullopt;
+  if (!config.has_critic()) return std::nullopt;
   return of_part("of the critic", why_invalid(update_config(config, critic_model(config))));
 }
 

@@ -36,6 +36,7 @@ inline const std::map<std::string, std::vector<std::string>>& other_values() {
       {"gae_gamma", {"0.99"}},
       {"gae_lambda", {"0.95"}},
       {"cliprange_value", {"0.2"}},
+      {"use_kl_in_reward", {"false"}},
       {"prompt_length", {"16"}},
       {"max_new_tokens", {"16"}},
       {"mtp_num_layers", {"1"}},

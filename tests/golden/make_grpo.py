@@ -43,9 +43,9 @@ def words(seed):
     return seed & 0xFFFFFFFF, seed >> 32
 
 
-def draw(logits, sequence, position):
+def draw(logits, sequence, position, seed):
     """The id whose range of falling probabilities has the random number."""
-    first, second, *_ = philox((position, 0, sequence, 0), words(SEED))
+    first, second, *_ = philox((position, 0, sequence, 0), words(seed))
     number = first * 2.0**-32 + (second >> 11) * 2.0**-53
     order = torch.argsort(logits, descending=True, stable=True)
     reached = torch.cumsum(torch.softmax(logits, -1)[order], 0)
@@ -61,14 +61,14 @@ def log_probabilities(model, prompt, response):
     return chosen, -(log_p.exp() * log_p).sum(-1)
 
 
-def rollout(model, vocab):
+def rollout(model, vocab, prompts=PROMPTS, group=GROUP, seed=SEED):
     responses = []
-    for sequence in range(PROMPTS * GROUP):
-        prompt = [philox((i, sequence // GROUP, 0, 0), words(SEED))[0] % vocab for i in range(PROMPT_LENGTH)]
+    for sequence in range(prompts * group):
+        prompt = [philox((i, sequence // group, 0, 0), words(seed))[0] % vocab for i in range(PROMPT_LENGTH)]
         response = []
         while len(response) < NEW and not (response and response[-1] in END_IDS):
             logits = model(torch.tensor([prompt + response]), use_cache=False).logits[0, -1]
-            response.append(draw(logits, sequence, len(prompt) + len(response)))
+            response.append(draw(logits, sequence, len(prompt) + len(response), seed))
         responses.append((prompt, response))
     return responses
 

@@ -53,6 +53,10 @@ void require_executable(const RunConfig& config) {
   if (const auto reason = why_phases_invalid(config)) throw InputError(*reason);
   const RunConfig layers = update_config(config);
   if (const auto reason = why_unsupported(layers)) throw InputError(*reason);
+  if (config.has_critic()) {
+    if (const auto reason = why_unsupported(update_config(config, critic_model(config))))
+      throw InputError(*reason);
+  }
   if (const std::string reason = reinforcement::why_not_executed(config, schedule_for(layers));
       !reason.empty())
     throw InputError(reason);
@@ -76,8 +80,13 @@ std::string to_json(const ReinforcementResult& result, bool numbers) {
   json["response_tokens"] = result.mean_length;
   if (numbers) {
     json["rewards"] = result.rewards;
+    json["kl"] = result.divergences;
     json["losses"] = result.losses;
     json["gradient_norm"] = result.gradient_norm;
+    if (result.critic_losses.empty()) return output_json(json, -1);
+    json["critic_losses"] = result.critic_losses;
+    json["explained_variance"] = result.explained_variances;
+    json["critic_gradient_norm"] = result.critic_gradient_norm;
   }
   return output_json(json, -1);
 }
@@ -118,9 +127,15 @@ std::string to_text(const OrderedJson& json) {
                       bytes(json, "refit_sent_bytes"), bytes(json, "refit_copied_bytes"),
                       json["response_tokens"].get<double>());
   if (!json.contains("rewards")) return text;
-  for (std::size_t i = 0; i < json["rewards"].size(); ++i)
-    text += fmt::format("step {}: reward {:.4f}, loss {:.6f}\n", i + 1, json["rewards"][i].get<double>(),
-                        json["losses"][i].get<double>());
+  for (std::size_t i = 0; i < json["rewards"].size(); ++i) {
+    const auto of = [&](const char* key) { return json[key][i].get<double>(); };
+    text += fmt::format("step {}: reward {:.4f}, KL {:.6f}, loss {:.6f}", i + 1, of("rewards"), of("kl"),
+                        of("losses"));
+    if (json.contains("critic_losses"))
+      text += fmt::format(", critic loss {:.6f}, explained variance {:.3f}", of("critic_losses"),
+                          of("explained_variance"));
+    text += "\n";
+  }
   return text;
 }
 

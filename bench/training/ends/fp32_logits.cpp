@@ -3,14 +3,14 @@
 namespace plumbline::training {
 
 Tensor fp32_copy(const TrainingContext& context, const Matrix& logits) {
-  Tensor wide = context.make_fp32(Category::logits, "fp32 logits", context.shape.tokens, context.shape.vocab);
+  Tensor wide = context.make_fp32(Category::logits, "fp32 logits", context.shape.tokens, context.outputs());
   context.operators.copy(logits, wide);
   return wide;
 }
 
 Tensor rounded_logits(const TrainingContext& context, Category category, const char* holder,
                       const Matrix& logits) {
-  Tensor rounded = context.make(category, holder, context.shape.tokens, context.shape.vocab);
+  Tensor rounded = context.make(category, holder, context.shape.tokens, context.outputs());
   context.operators.copy(logits, rounded);
   return rounded;
 }

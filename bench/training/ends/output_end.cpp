@@ -24,9 +24,10 @@ const Parameter& output_weight(const StageEntry& stage, const StageEntry& holder
 }
 
 VocabularyColumns columns_of(const TrainingContext& context, const StagePart& part) {
-  const std::int64_t width = context.shape.vocab;
+  const std::int64_t width = context.outputs();
   const std::int64_t first = part.tensor_rank * width;
-  return {first, std::clamp<std::int64_t>(common_vocab(context.config) - first, 0, width)};
+  const std::int64_t all = std::min(common_vocab(context.config), context.model().outputs());
+  return {first, std::clamp<std::int64_t>(all - first, 0, width)};
 }
 
 /// The logits' multiplier, at the final norm's output; likewise its gradient.
@@ -59,7 +60,7 @@ OutputEnd::OutputEnd(RankResources& rank, const StageEntry& stage, VocabularySha
   }
   if (rank.context.model().norms.output_rows) {
     row_sums_ = rank.context.make_fp32(Category::workspace, "row sums of the output layer", 2,
-                                       rank.context.shape.vocab);
+                                       rank.context.outputs());
   }
 }
 
@@ -86,7 +87,7 @@ void OutputEnd::normalise(OutputActivations& saved) const {
 Tensor OutputEnd::project(const Matrix& norm, Category category, DType type) const {
   const TrainingContext& context = rank_.context;
   const AllRows rows = context.gather_rows(norm);
-  Tensor logits = context.arena.allocate(category, "logits", context.shape.tokens, context.shape.vocab, type);
+  Tensor logits = context.arena.allocate(category, "logits", context.shape.tokens, context.outputs(), type);
   const Matrix weight = view_of(*weight_, rank_.values.begin());
   context.operators.gemm({.a = rows, .b = weight, .c = logits, .b_transposed = true, .bias = bias_});
   if (row_sums_) {
@@ -146,10 +147,11 @@ Number OutputEnd::loss(const Matrix& targets, double scale, OutputActivations& s
 
 Number OutputEnd::policy_loss(const Matrix& targets, const Matrix& tokens, double scale,
                               OutputActivations& saved) const {
+  const auto& of = rank_.context.model().embedding.scalar_head ? value_loss : training::policy_loss;
   if (!rank_.context.config.numerics.loss_in_fp32())
-    return training::policy_loss(rank_.context, columns_, targets, tokens, saved.logits, scale);
+    return of(rank_.context, columns_, targets, tokens, saved.logits, scale);
   Tensor wide = fp32_copy(rank_.context, saved.logits);
-  Number sum = training::policy_loss(rank_.context, columns_, targets, tokens, wide, scale);
+  Number sum = of(rank_.context, columns_, targets, tokens, wide, scale);
   saved.logits = std::move(wide);
   return sum;
 }

@@ -39,7 +39,7 @@ class OutputEnd {
   Tensor project(const Matrix& norm, Category category, DType type) const;
   /// The loss of the logits, summed over the tokens; leaves their gradient times `scale`.
   Number loss(const Matrix& targets, double scale, OutputActivations& saved) const;
-  /// Loss of the policy, likewise: `tokens` as in Operators::policy_loss.
+  /// Loss of the policy or, with a scalar head, of values: `tokens` as in Operators::policy_loss, value_loss.
   Number policy_loss(const Matrix& targets, const Matrix& tokens, double scale,
                      OutputActivations& saved) const;
   /// Says, right before it is written, where the gradient of the last layer's output goes.

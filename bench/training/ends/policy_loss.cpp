@@ -53,6 +53,35 @@ Number policy_loss(const TrainingContext& context, const VocabularyColumns& colu
   return sum;
 }
 
+namespace {
+
+/// Values of a micro-batch, (1, T) fp32: of the tensor rank whose column is no padding.
+Tensor reduced_values(const TrainingContext& context, const Matrix& logits) {
+  Tensor values = context.make_fp32(Category::workspace, "loss statistics", 1, logits.rows);
+  context.operators.copy(logits.reshaped(1, logits.rows), values);
+  context.reduce_over_tensor_ranks(values, ReduceOp::sum);
+  return values;
+}
+
+}  // namespace
+
+Number value_loss(const TrainingContext& context, const VocabularyColumns& columns, const Matrix& targets,
+                  const Matrix& tokens, const Matrix& logits, double scale) {
+  const Tensor values = reduced_values(context, logits);
+  const double clip = context.config.reinforcement.loss.value_clip;
+  const auto own = static_cast<double>(columns.valid);  // a column of padding has no gradient
+  return context.operators.value_loss(targets, values, tokens, clip, scale * own, logits);
+}
+
+std::vector<float> token_values(const TrainingContext& context, const VocabularyColumns& /*columns*/,
+                                const Matrix& /*targets*/, const Matrix& logits) {
+  const Tensor values = reduced_values(context, logits);
+  if (context.config.machine.backend == Backend::emulated) return {};
+  std::vector<float> found(static_cast<std::size_t>(logits.rows));
+  context.operators.download(values, found.data());
+  return found;
+}
+
 std::vector<float> log_probabilities(const TrainingContext& context, const VocabularyColumns& columns,
                                      const Matrix& targets, const Matrix& logits) {
   const Statistics of = reduced_statistics(context, columns, targets, logits, false, 0);

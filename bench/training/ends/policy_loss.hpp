@@ -1,4 +1,4 @@
-// The loss of reinforcement learning's actor, over a vocabulary that is split by tensor ranks.
+// Losses of reinforcement learning: the actor's over a vocabulary split by tensor ranks, the critic's.
 #pragma once
 
 #include <vector>
@@ -14,9 +14,17 @@ namespace plumbline::training {
 Number policy_loss(const TrainingContext& context, const VocabularyColumns& columns, const Matrix& targets,
                    const Matrix& tokens, const Matrix& logits, double scale);
 
+/// Likewise of the value loss, in place of values (T, 1).
+Number value_loss(const TrainingContext& context, const VocabularyColumns& columns, const Matrix& targets,
+                  const Matrix& tokens, const Matrix& logits, double scale);
+
 /// Log-probabilities of the targets on the host, any number of an ignored one; emulated: empty. Collective
 /// over the tensor group.
 std::vector<float> log_probabilities(const TrainingContext& context, const VocabularyColumns& columns,
                                      const Matrix& targets, const Matrix& logits);
+
+/// Values of all rows, likewise.
+std::vector<float> token_values(const TrainingContext& context, const VocabularyColumns& columns,
+                                const Matrix& targets, const Matrix& logits);
 
 }  // namespace plumbline::training

@@ -39,8 +39,8 @@ struct RankResources {
   Tensor inputs, targets;  // (M, T) token ids, where a first or last stage or a shard needs them
   /// (modules·M, T), module after module: inputs and targets of the MTP modules; on a last stage.
   Tensor module_inputs, module_targets;
-  /// (4·M, T) fp32, micro-batch after micro-batch: Operators::policy_loss's tokens; a last stage's in
-  /// reinforcement learning.
+  /// (4·M, T) fp32, micro-batch after micro-batch: tokens of Operators::policy_loss or value_loss; a
+  /// last stage's in reinforcement learning.
   Tensor policy_tokens;
   std::vector<std::int64_t> module_counted;  // as counted_tokens, of every module
   std::vector<ExpertLoad> expert_load;       // of this step's forwards; MoE layers only

@@ -48,6 +48,7 @@ struct TrainingContext {
   const bool tensor_overlap = config.parallel.effective_tp_comm_overlap();
 
   const ModelConfig& model() const { return config.model; }
+  std::int64_t outputs() const { return shape.outputs(model()); }
   /// Factor of all losses, and so of gradients.
   double loss_scale() const { return loss_scaler == nullptr ? 1 : loss_scaler->scale(); }
   int tensor_size() const { return config.parallel.tensor; }

@@ -15,6 +15,9 @@ struct LayerWidths {
   /// Widths of a pass over so many sequences of `seq` tokens on this rank.
   LayerWidths(const RunConfig& config, std::int64_t sequences, std::int64_t seq);
 
+  /// Columns of the output layer on this rank: v, or 1 of a scalar head, padding on all tensor ranks but one.
+  std::int64_t outputs(const ModelConfig& model) const { return model.embedding.scalar_head ? 1 : vocab; }
+
   std::int64_t tokens;    // T: token rows of one micro-batch
   std::int64_t rows;      // R: rows of the residual stream on this rank
   std::int64_t hidden;    // h

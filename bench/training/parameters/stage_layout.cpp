@@ -19,7 +19,8 @@ class StageBuilder : LayoutBuilder {
   ParameterLayout build() {
     stage.frozen = finetune.lora();
     stage.adapter_scale = finetune.scale();
-    if (part.has_embedding) add_vocabulary("embedding.weight", weight_of(names.embedding), false);
+    if (part.has_embedding)
+      add_vocabulary("embedding.weight", weight_of(names.embedding), model.vocab, shape.vocab, false);
     if (part.first() && model.position_rows() > 0) {
       Parameter& p = add_matrix("positions.weight", -1, model.position_rows(), shape.hidden, new_unit());
       p.replicated = true;
@@ -34,12 +35,14 @@ class StageBuilder : LayoutBuilder {
     if (part.last() && model.biases.output) add_output_bias();
     if (part.has_output) {
       if (!model.embedding.tied) {
-        add_vocabulary("output.weight", weight_of(names.output), false);
+        const std::string_view name = model.embedding.scalar_head ? kScalarHead : names.output;
+        add_vocabulary("output.weight", weight_of(name), model.outputs(), shape.outputs(model), false);
       } else if (!part.shares_embedding) {
-        add_vocabulary("output.weight", weight_of(names.embedding), true);
+        add_vocabulary("output.weight", weight_of(names.embedding), model.vocab, shape.vocab, true);
       }
     }
-    if (part.copies_embedding) add_vocabulary(kEmbeddingCopy, weight_of(names.embedding), true);
+    if (part.copies_embedding)
+      add_vocabulary(kEmbeddingCopy, weight_of(names.embedding), model.vocab, shape.vocab, true);
     place_spread_experts();
     place_vectors(true);
     stage.replicated_vectors = stage.vectors;
@@ -69,15 +72,17 @@ class StageBuilder : LayoutBuilder {
     }
   }
 
-  void add_vocabulary(const std::string& role, const std::string& tensor, bool tied_copy) {
-    Parameter& p = add_matrix(role, -1, shape.vocab, shape.hidden, new_unit());
+  /// A tensor of `all` rows, of which every shard has `local`, the last ones with padding.
+  void add_vocabulary(const std::string& role, const std::string& tensor, std::int64_t all,
+                      std::int64_t local, bool tied_copy) {
+    Parameter& p = add_matrix(role, -1, local, shape.hidden, new_unit());
     p.tied_copy = tied_copy;
     Slice s;
     s.tensor = tensor;
-    s.tensor_rows = model.vocab;
+    s.tensor_rows = all;
     s.tensor_cols = s.cols = shape.hidden;
-    s.row = std::min(model.vocab, part.shard * shape.vocab);
-    s.rows = std::min(model.vocab, (part.shard + 1) * shape.vocab) - s.row;
+    s.row = std::min(all, part.shard * local);
+    s.rows = std::min(all, (part.shard + 1) * local) - s.row;
     if (s.rows > 0) p.slices = {s};
   }
 

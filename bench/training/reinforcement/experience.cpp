@@ -29,14 +29,14 @@ double token_weight(const RunConfig& config, std::span<const Response> batch, co
 
 }  // namespace
 
-PolicyBatch policy_batch(const RunConfig& config, std::span<const Response> batch, int replica) {
-  constexpr std::size_t kNumbers = 4;
+PolicyBatch policy_batch(const RunConfig& config, const TokenNumbers& numbers,
+                         std::span<const Response> batch, int replica) {
   const std::int64_t together = config.batch.micro_batch_size;
   const std::int64_t seq = config.batch.seq_length;
   const auto rows = static_cast<std::size_t>(together * seq);
   PolicyBatch made;
   for (std::int64_t m = 0; m < config.microbatches(); ++m) {
-    std::vector<float> policy(kNumbers * rows);
+    std::vector<float> policy((numbers.size() + 1) * rows);
     for (std::int64_t i = 0; i < together; ++i) {
       const std::int64_t index = (m * config.parallel.data() + replica) * together + i;
       const Response& response = batch[static_cast<std::size_t>(index)];
@@ -44,11 +44,11 @@ PolicyBatch policy_batch(const RunConfig& config, std::span<const Response> batc
       const double weight = token_weight(config, batch, response);
       for (std::size_t j = 0; j < response.ids.size(); ++j) {
         const auto row = static_cast<std::size_t>(i * seq + row_of(response, static_cast<std::int64_t>(j)));
-        const std::vector<float>& reference = response.reference_log_probabilities;
-        policy[row] = response.log_probabilities[j];
-        policy[rows + row] = reference.empty() ? 0 : reference[j];
-        policy[2 * rows + row] = static_cast<float>(response.advantage);
-        policy[3 * rows + row] = static_cast<float>(weight);
+        for (std::size_t n = 0; n < numbers.size(); ++n) {
+          const std::vector<float>& of = response.*numbers[n];
+          policy[n * rows + row] = of.empty() ? 0 : of[j];
+        }
+        policy[numbers.size() * rows + row] = static_cast<float>(weight);
       }
     }
     made.policy.insert(made.policy.end(), policy.begin(), policy.end());

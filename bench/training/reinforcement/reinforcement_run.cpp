@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "bench/training/trainer/host_values.hpp"
 #include "core/base/error.hpp"
@@ -36,6 +37,24 @@ double mean_length(const std::vector<Response>& responses) {
   return static_cast<double>(tokens) / static_cast<double>(responses.size());
 }
 
+/// A critic that is like the actor starts from its weights, but for its head; another one is random.
+training::SliceReader critic_weights(const RunConfig& config, training::SliceReader actor) {
+  training::SliceReader random = training::initial_weights(critic_config(config));
+  if (config.reinforcement.critic) return random;
+  return [random = std::move(random), actor = std::move(actor)](const training::Parameter& parameter,
+                                                                const training::Slice& slice, float* out,
+                                                                std::int64_t stride) {
+    const bool head = parameter.role == "output.weight";
+    (head ? random : actor)(parameter, slice, out, stride);
+  };
+}
+
+void check_finite(const std::vector<double>& losses, int step) {
+  if (losses.empty() || std::isfinite(losses.back())) return;
+  throw Error(
+      fmt::format("step {}: found a loss that is not finite; change learning_rate or precision", step));
+}
+
 }  // namespace
 
 ReinforcementResult reinforce(const RunConfig& config, const Schedule& schedule, Operators& operators,
@@ -44,7 +63,11 @@ ReinforcementResult reinforce(const RunConfig& config, const Schedule& schedule,
   const bool emulated = config.machine.backend == Backend::emulated;
   Arena arena(config.machine.memory_budget, std::move(memory));
   ReinforcementStep step(config, schedule, operators, training, rollout, control, arena);
-  if (!emulated) step.load(training::initial_weights(config));
+  if (!emulated) {
+    const training::SliceReader weights = training::initial_weights(config);
+    step.load(weights);
+    if (config.has_critic()) step.load_critic(critic_weights(config, weights));
+  }
   ReinforcementResult result;
   std::array<std::vector<Seconds>, kPhases> times;
   std::vector<Seconds> steps;
@@ -52,12 +75,18 @@ ReinforcementResult reinforce(const RunConfig& config, const Schedule& schedule,
   for (int index = 0; index < all; ++index) {
     const StepOutcome outcome = step.run(index);
     result.rewards.push_back(outcome.mean_reward);
-    result.losses.push_back(mean(outcome.losses));
-    result.gradient_norm = outcome.gradient_norm;
+    result.divergences.push_back(outcome.mean_kl);
+    result.losses.push_back(mean(outcome.actor.losses));
+    result.gradient_norm = outcome.actor.gradient_norm;
+    if (config.has_critic()) {
+      result.critic_losses.push_back(mean(outcome.critic.losses));
+      result.explained_variances.push_back(outcome.explained_variance);
+      result.critic_gradient_norm = outcome.critic.gradient_norm;
+    }
     result.mean_length = mean_length(outcome.responses);
-    if (!emulated && !std::isfinite(result.losses.back())) {
-      throw Error(fmt::format("step {}: found a loss that is not finite; change learning_rate or precision",
-                              index + 1));
+    if (!emulated) {
+      check_finite(result.losses, index + 1);
+      check_finite(result.critic_losses, index + 1);
     }
     result.refit_sent = sum_over_ranks(control, outcome.refit.sent);
     result.refit_copied = sum_over_ranks(control, outcome.refit.copied);

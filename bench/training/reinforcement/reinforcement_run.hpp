@@ -18,11 +18,12 @@ struct PhaseSummary {
 
 struct ReinforcementResult {
   std::array<PhaseSummary, kPhases> phases;
-  Seconds step;                         // median of the timed steps, the sum of their phases
-  std::vector<double> rewards, losses;  // of every step, warm-up included: means over responses and updates
-  double gradient_norm = 0;             // of the last update
-  double mean_length = 0;               // of the last step's responses, in tokens
-  Bytes refit_sent, refit_copied;       // in a step, by all ranks
+  Seconds step;  // median of the timed steps, the sum of their phases
+  /// One number per step, warm-up included: means over responses, ids or updates; the last two of a critic.
+  std::vector<double> rewards, divergences, losses, critic_losses, explained_variances;
+  double gradient_norm = 0, critic_gradient_norm = 0;  // of the last updates
+  double mean_length = 0;                              // of the last step's responses, in tokens
+  Bytes refit_sent, refit_copied;                      // in a step, by all ranks
 };
 
 /// Called on world rank 0 after each step: steps done, steps in all, mean reward.

@@ -1,7 +1,8 @@
 #include "bench/training/reinforcement/reinforcement_step.hpp"
 
 #include <algorithm>
-#include <numeric>
+#include <functional>
+#include <iterator>
 #include <utility>
 
 #include "bench/training/generate/prompts.hpp"
@@ -23,6 +24,13 @@ RunConfig forward_config(RunConfig config) {
   return config;
 }
 
+/// Without the KL that is in the rewards.
+RunConfig actor_config(RunConfig config) {
+  PolicyLossConfig& loss = config.reinforcement.loss;
+  if (config.has_critic() && loss.kl_in_reward) loss.kl_coef = 0;
+  return config;
+}
+
 /// A loss of an update on every rank: last stages have shares, tensor ranks the same ones.
 double sum_of_shares(Communicator& control, const Layout& layout, double share) {
   const std::vector<double> shares = training::from_every_rank(control, share);
@@ -32,7 +40,26 @@ double sum_of_shares(Communicator& control, const Layout& layout, double share) 
   return sum;
 }
 
+/// Estimates for every id; 0 without a reference.
+std::vector<double> divergences_of(const Response& response, KlEstimator estimator) {
+  std::vector<double> found(response.ids.size());
+  for (std::size_t i = 0; i < response.reference_log_probabilities.size(); ++i)
+    found[i] = divergence(estimator, response.log_probabilities[i], response.reference_log_probabilities[i]);
+  return found;
+}
+
+std::vector<float> rounded(std::span<const double> numbers) {
+  return {numbers.begin(), numbers.end()};
+}
+
 }  // namespace
+
+RunConfig critic_config(const RunConfig& config) {
+  RunConfig critic = config;
+  critic.model = update_config(config, critic_model(config)).model;
+  critic.files.weights.clear();
+  return critic;
+}
 
 ReinforcementStep::ReinforcementStep(const RunConfig& config, const Schedule& schedule, Operators& operators,
                                      Communicator& training, Communicator& rollout, Communicator& control,
@@ -46,7 +73,8 @@ ReinforcementStep::ReinforcementStep(const RunConfig& config, const Schedule& sc
       rollout_(rollout),
       control_(control),
       arena_(arena),
-      actor_(config_, schedule, operators, training, arena) {
+      actor_(actor_config(config_), schedule, operators, training, arena) {
+  if (config_.has_critic()) critic_.emplace(critic_config(config_), schedule, operators, training, arena);
   if (config_.reinforcement.loss.kl_coef == 0) return;
   const training::StageMap placement(schedule);
   reference_.emplace(
@@ -86,8 +114,13 @@ StepOutcome ReinforcementStep::run(int index) {
   };
   add_scores(Phase::actor_scores, actor_.resources(), &Response::log_probabilities);
   if (reference_) add_scores(Phase::reference_scores, *reference_, &Response::reference_log_probabilities);
+  if (critic_) add_scores(Phase::values, critic_->resources(), &Response::values);
   measure(Phase::advantages, outcome, [&] { set_advantages(outcome); });
-  measure(Phase::updates, outcome, [&] { update(outcome); });
+  if (critic_) {
+    measure(Phase::critic_updates, outcome,
+            [&] { outcome.critic = update(*critic_, kCriticNumbers, outcome.responses); });
+  }
+  measure(Phase::updates, outcome, [&] { outcome.actor = update(actor_, kActorNumbers, outcome.responses); });
   return outcome;
 }
 
@@ -118,36 +151,78 @@ void ReinforcementStep::draw_responses(int index, StepOutcome& outcome) {
 }
 
 void ReinforcementStep::set_advantages(StepOutcome& outcome) const {
-  std::vector<double> rewards;
-  for (Response& response : outcome.responses)
-    rewards.push_back(response.reward = rule_reward(response.ids, common_vocab(config_)));
-  const std::vector<double> advantages = group_advantages(rewards, config_.reinforcement.group_size);
-  for (std::size_t i = 0; i < advantages.size(); ++i) outcome.responses[i].advantage = advantages[i];
-  outcome.mean_reward =
-      std::accumulate(rewards.begin(), rewards.end(), 0.0) / static_cast<double>(rewards.size());
+  double rewards = 0, divergences = 0;
+  std::int64_t ids = 0;
+  for (Response& response : outcome.responses) {
+    rewards += response.reward = rule_reward(response.ids, common_vocab(config_));
+    for (const double each : divergences_of(response, config_.reinforcement.loss.kl)) divergences += each;
+    ids += std::ssize(response.ids);
+  }
+  outcome.mean_reward = rewards / static_cast<double>(outcome.responses.size());
+  outcome.mean_kl = divergences / static_cast<double>(ids);
+  critic_ ? set_generalised_advantages(outcome) : set_group_advantages(outcome);
 }
 
-void ReinforcementStep::update(StepOutcome& outcome) {
+void ReinforcementStep::set_group_advantages(StepOutcome& outcome) const {
+  std::vector<double> rewards;
+  for (const Response& response : outcome.responses) rewards.push_back(response.reward);
+  const std::vector<double> advantages = group_advantages(rewards, config_.reinforcement.group_size);
+  for (std::size_t i = 0; i < advantages.size(); ++i) {
+    Response& response = outcome.responses[i];
+    response.advantages.assign(response.ids.size(), static_cast<float>(advantages[i]));
+  }
+}
+
+/// Rewards are the rule's at the last id, less the divergence of every id. Advantages are whitened over all
+/// ids of the step; returns are those before plus the values.
+void ReinforcementStep::set_generalised_advantages(StepOutcome& outcome) const {
+  const PolicyLossConfig& loss = config_.reinforcement.loss;
+  std::vector<double> all, values, goals;
+  for (const Response& response : outcome.responses) {
+    std::vector<double> rewards(response.ids.size());
+    if (loss.kl_in_reward) rewards = divergences_of(response, loss.kl);
+    for (double& reward : rewards) reward *= -loss.kl_coef;
+    rewards.back() += response.reward;
+    const std::vector<double> advantages =
+        generalised_advantages(rewards, response.values, loss.gamma, loss.gae_lambda);
+    all.insert(all.end(), advantages.begin(), advantages.end());
+    values.insert(values.end(), response.values.begin(), response.values.end());
+  }
+  std::transform(all.begin(), all.end(), values.begin(), std::back_inserter(goals), std::plus());
+  outcome.explained_variance = explained_variance(goals, values);
+  whiten(all);
+  std::size_t first = 0;
+  for (Response& response : outcome.responses) {
+    const std::size_t count = response.ids.size();
+    response.advantages = rounded(std::span(all).subspan(first, count));
+    response.returns = rounded(std::span(goals).subspan(first, count));
+    first += count;
+  }
+}
+
+Updates ReinforcementStep::update(training::RankStages& model, const TokenNumbers& numbers,
+                                  std::span<const Response> responses) {
   const auto batch = static_cast<std::size_t>(config_.batch.global_batch_size);
   const bool computes = config_.machine.backend != Backend::emulated;
   const int replica = training_.layout().coordinates(training_.rank()).data;
-  const std::span<const Response> all = outcome.responses;
+  Updates made;
   for (int epoch = 0; epoch < config_.reinforcement.epochs; ++epoch) {
-    for (std::size_t first = 0; first < all.size(); first += batch) {
+    for (std::size_t first = 0; first < responses.size(); first += batch) {
       if (computes) {
-        const PolicyBatch rows = policy_batch(config_, all.subspan(first, batch), replica);
-        actor_.use_policy_tokens(rows.policy.data());
-        actor_.start_step(rows.inputs.data(), rows.targets.data(), 1);
+        const PolicyBatch rows = policy_batch(config_, numbers, responses.subspan(first, batch), replica);
+        model.use_policy_tokens(rows.policy.data());
+        model.start_step(rows.inputs.data(), rows.targets.data(), 1);
       } else {
-        actor_.start_step(nullptr, nullptr, 1);
+        model.start_step(nullptr, nullptr, 1);
       }
-      execute(schedule_, actor_, training_, training_.now(),
+      execute(schedule_, model, training_, training_.now(),
               config_.parallel.effective_overlap_p2p_comm() ? Receives::ahead : Receives::in_their_turn);
       operators_.synchronize();
-      outcome.losses.push_back(sum_of_shares(control_, training_.layout(), actor_.loss()));
+      made.losses.push_back(sum_of_shares(control_, training_.layout(), model.loss()));
     }
   }
-  outcome.gradient_norm = actor_.gradient_norm();
+  made.gradient_norm = model.gradient_norm();
+  return made;
 }
 
 }  // namespace plumbline::reinforcement

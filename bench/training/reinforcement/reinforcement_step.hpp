@@ -1,4 +1,4 @@
-// A step of GRPO on one rank (arXiv:2402.03300), phase after phase.
+// A step of GRPO (arXiv:2402.03300) or PPO (arXiv:1707.06347) on one rank, phase after phase.
 #pragma once
 
 #include <array>
@@ -18,55 +18,83 @@
 
 namespace plumbline::reinforcement {
 
-enum class Phase { refit, rollout, actor_scores, reference_scores, advantages, updates };
-constexpr int kPhases = 6;
+enum class Phase {
+  refit,
+  rollout,
+  actor_scores,
+  reference_scores,
+  values,
+  advantages,
+  critic_updates,
+  updates
+};
+constexpr int kPhases = 8;
 constexpr std::string_view phase_name(Phase phase) {
   constexpr std::string_view kNames[] = {
-      "refit", "rollout", "actor log-probabilities", "reference log-probabilities", "advantages", "updates"};
+      "refit",  "rollout",    "actor log-probabilities", "reference log-probabilities",
+      "values", "advantages", "critic updates",          "updates"};
   return kNames[static_cast<std::size_t>(phase)];
 }
 
-/// One phase on one rank; all 0 without a reference of its phase.
+/// One phase on one rank; all 0 if the step has no such phase.
 struct PhaseMeasurement {
   Seconds time;
   MemoryBreakdown peak;   // at the moment of its largest total
   MemoryBreakdown after;  // at its end
 };
 
+/// Updates of one model, on all ranks.
+struct Updates {
+  std::vector<double> losses;
+  double gradient_norm = 0;  // of the last one
+};
+
 struct StepOutcome {
   std::array<PhaseMeasurement, kPhases> phases;
   std::vector<Response> responses;  // on all ranks
-  std::vector<double> losses;       // of every update, on all ranks
-  double gradient_norm = 0;         // of the last one
+  Updates actor, critic;
   double mean_reward = 0;
+  double mean_kl = 0;             // over all ids, of the estimator; 0 without a reference
+  double explained_variance = 0;  // with a critic: share of the returns' variance in its values
   RefitTraffic refit;
 };
 
 /// Why a valid step is not executed, or empty. One line that names the key.
 std::string why_not_executed(const RunConfig& config, const Schedule& schedule);
 
+/// The critic's training step: `config` with its model, and without the actor's weights.
+RunConfig critic_config(const RunConfig& config);
+
 class ReinforcementStep {
  public:
-  /// Allocates the training state and, with a KL coefficient, the reference; both stay. `rollout`: of
-  /// rollout_config()'s layout. Weights are undefined until load(). All must outlive it. Throws OutOfMemory.
+  /// Allocates the training states of actor and critic and, with a KL coefficient, the reference; all stay.
+  /// `rollout`: of rollout_config()'s layout. Weights are undefined until they are loaded. All must outlive
+  /// it. Throws OutOfMemory.
   ReinforcementStep(const RunConfig& config, const Schedule& schedule, Operators& operators,
                     Communicator& training, Communicator& rollout, Communicator& control, Arena& arena);
 
   /// Weights of actor and reference. Not emulated.
   void load(const training::SliceReader& weights);
+  /// Weights of the critic, which must be there. Not emulated.
+  void load_critic(const training::SliceReader& weights) { load_weights(*critic_, weights); }
   /// A response ends with one of these ids, or after max_new_tokens.
   void end_with(std::vector<std::int32_t> ids) { end_ids_ = std::move(ids); }
   /// Step `index`, from 0 on. Prompts and draws follow from seed + index. Collective.
   StepOutcome run(int index);
 
   training::RankStages& actor() { return actor_; }
+  /// With task ppo.
+  training::RankStages& critic() { return *critic_; }
 
  private:
   template <class Work>
   void measure(Phase phase, StepOutcome& outcome, const Work& work);
   void draw_responses(int index, StepOutcome& outcome);
   void set_advantages(StepOutcome& outcome) const;
-  void update(StepOutcome& outcome);
+  void set_group_advantages(StepOutcome& outcome) const;
+  void set_generalised_advantages(StepOutcome& outcome) const;
+  Updates update(training::RankStages& model, const TokenNumbers& numbers,
+                 std::span<const Response> responses);
 
   const RunConfig config_;
   const RunConfig rollout_config_;
@@ -80,6 +108,7 @@ class ReinforcementStep {
   training::RankStages actor_;
   Seconds reference_communication_;
   std::optional<training::RankResources> reference_;
+  std::optional<training::RankStages> critic_;
   std::vector<std::int32_t> end_ids_;
 };
 

@@ -26,7 +26,7 @@ class Scorer {
     model_.expert_values.start_step();
   }
 
-  /// Log-probabilities of a micro-batch's rows; empty but on a last stage.
+  /// Scores of a micro-batch's rows; empty but on a last stage.
   std::vector<float> forward(const PolicyBatch& batch) {
     Communicator& communicator = context_.communicator;
     if (inputs_) context_.operators.upload(batch.inputs.data(), inputs_);
@@ -44,7 +44,9 @@ class Scorer {
     }
     context_.operators.upload(batch.targets.data(), targets_);
     const Tensor logits = stage_.take_logits(0);
-    return training::log_probabilities(context_, stage_.output_end().columns(), targets_, logits);
+    const bool scalar = context_.model().embedding.scalar_head;
+    return (scalar ? training::token_values : training::log_probabilities)(
+        context_, stage_.output_end().columns(), targets_, logits);
   }
 
  private:

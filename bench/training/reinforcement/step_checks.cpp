@@ -13,8 +13,6 @@ struct StepRefusal {
 };
 
 constexpr StepRefusal kStepRefusals[] = {
-    {"task: found ppo, expected grpo to run; change task, or predict it with `plumbline predict`",
-     [](const RunConfig& c) { return c.generation.task == RunTask::ppo; }},
     {"reward_model: found one, expected none to run, the rule on ids; leave it out",
      [](const RunConfig& c) { return c.reinforcement.reward.has_value(); }},
     {"rollout_placement: found other than resident, expected resident to run; set rollout_placement: "
@@ -26,17 +24,20 @@ constexpr StepRefusal kStepRefusals[] = {
      [](const RunConfig& c) { return !c.reinforcement.rollout.lengths.empty(); }},
     {"response_length_mean: found one, expected 0 to run, where the model decides; leave it out",
      [](const RunConfig& c) { return c.reinforcement.rollout.length_mean > 0; }},
-    {"backend: found cuda, expected cpu or emulated with task grpo; change backend",
+    {"backend: found cuda, expected cpu or emulated with task grpo or ppo; change backend",
      [](const RunConfig& c) { return c.machine.backend == Backend::cuda; }},
-    {"context_parallel_size: found more than 1, expected 1 with task grpo; leave it out",
+    {"vocab_parallel: found a split vocabulary, expected none with task grpo or ppo; leave it out",
+     [](const RunConfig& c) { return c.parallel.splits_vocabulary(); }},
+    {"context_parallel_size: found more than 1, expected 1 with task grpo or ppo; leave it out",
      [](const RunConfig& c) { return c.parallel.context > 1; }},
-    {"expert_model_parallel_size: found experts over several ranks, expected 1 with task grpo; leave it out",
+    {"expert_model_parallel_size: found experts over several ranks, expected 1 with task grpo or ppo; leave "
+     "it out",
      [](const RunConfig& c) { return c.spreads_experts(); }},
-    {"hidden_dropout: found dropout, expected 0 with task grpo, whose ratios begin at 1; leave it out",
+    {"hidden_dropout: found dropout, expected 0 with task grpo or ppo, whose ratios begin at 1; leave it out",
      [](const RunConfig& c) { return c.numerics.hidden_dropout > 0 || c.numerics.attention_dropout > 0; }},
-    {"packed_sequence: found true, expected false to run task grpo; leave it out",
+    {"packed_sequence: found true, expected false to run task grpo or ppo; leave it out",
      [](const RunConfig& c) { return c.batch.packed_sequence; }},
-    {"cpu_offloading_num_layers: found some, expected 0 with task grpo; leave it out",
+    {"cpu_offloading_num_layers: found some, expected 0 with task grpo or ppo; leave it out",
      [](const RunConfig& c) { return c.offload.on(); }},
 };
 
@@ -44,10 +45,12 @@ constexpr StepRefusal kStepRefusals[] = {
 
 std::string why_not_executed(const RunConfig& config, const Schedule& schedule) {
   for (const StepRefusal& refusal : kStepRefusals)
-    if (refusal.applies(config)) return std::string(refusal.text);
+    if (refusal.applies(config) || (config.has_critic() && refusal.applies(critic_config(config))))
+      return std::string(refusal.text);
   if (schedule.stages != schedule.ranks) {  // scoring takes one from every rank
     return fmt::format(
-        "pipeline_schedule: found {}, expected one stage per rank with task grpo, such as 1f1b; change it",
+        "pipeline_schedule: found {}, expected one stage per rank with task grpo or ppo, such as 1f1b; "
+        "change it",
         config.parallel.pp.schedule);
   }
   return generation::why_not_generated(rollout_config(config));

@@ -79,6 +79,9 @@ struct TensorNames {
   bool transposed = false;  // linear layers are stored (in, out)
 };
 
+/// Scalar head, as of transformers' models for sequence classification.
+constexpr std::string_view kScalarHead = "score";
+
 /// Names of the model's architecture. Throws Error when there is none.
 const TensorNames& tensor_names(const ModelConfig& model);
 

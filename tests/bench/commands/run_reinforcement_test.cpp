@@ -1,4 +1,4 @@
-// `plumbline run` of task grpo as a script sees it.
+// `plumbline run` of tasks grpo and ppo as a script sees it.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -28,6 +28,12 @@ class RunReinforcement : public ProgramFolder {
                                    model));
     return plumbline("run grpo.yaml " + arguments);
   }
+  /// Smaller than the actor.
+  static std::string critic() {
+    return "'{\"model_type\": \"llama\", \"vocab_size\": 117, \"hidden_size\": 8, \"intermediate_size\": 12, "
+           "\"num_hidden_layers\": 2, \"num_attention_heads\": 2, \"num_key_value_heads\": 2, "
+           "\"max_position_embeddings\": 64}'";
+  }
   json measured(const std::string& arguments) const {
     const Said said = run(arguments + " --json");
     EXPECT_EQ(said.exit_code, 0) << said.err;
@@ -44,13 +50,32 @@ TEST_F(RunReinforcement, PrintsTimeAndMemoryOfEveryPhase) {
   EXPECT_THAT(said.out, HasSubstr("step 3: reward "));
 }
 
+TEST_F(RunReinforcement, ShowsTheCriticOfPpo) {
+  const Said said = run("--set task=ppo");
+  ASSERT_EQ(said.exit_code, 0) << said.err;
+  for (const char* phase : {"values ", "critic updates "})
+    EXPECT_THAT(said.out, HasSubstr(std::string("\n") + phase)) << phase;
+  EXPECT_THAT(said.out, HasSubstr(", explained variance "));
+  const json made = measured("--set task=ppo --set critic=" + critic());
+  for (const char* key : {"rewards", "kl", "losses", "critic_losses", "explained_variance"})
+    EXPECT_EQ(made[key].size(), 3U) << key;
+  EXPECT_GT(made["critic_losses"][0], made["critic_losses"][2]);
+  EXPECT_GT(made["critic_gradient_norm"], 0);
+}
+
 TEST_F(RunReinforcement, HasTheSameMemoryEmulated) {
-  for (const char* split : {"--tp 2", "--pp 2 --set rollout_pipeline_model_parallel_size=1 --world-size 2",
-                            "--world-size 2 --zero-stage 3"}) {
+  for (const auto& [split, phases] : {
+           std::pair<std::string, std::size_t>("--tp 2", 6),
+           {"--pp 2 --set rollout_pipeline_model_parallel_size=1 --world-size 2", 6},
+           {"--world-size 2 --zero-stage 3", 6},
+           {"--tp 2 --set task=ppo", 8},
+           {"--pp 2 --set task=ppo --set kl_loss_coef=0 --set critic=" + critic(), 7},
+           {"--world-size 2 --zero-stage 3 --precision bf16 --set task=ppo", 8},
+       }) {
     const json cpu = measured(split);
-    const json emulated = measured(std::string(split) +
-                                   " --backend emulated --emulated-clock virtual --hardware h100-sxm-80gb");
-    ASSERT_EQ(cpu["phases"].size(), 6U) << split;
+    const json emulated =
+        measured(split + " --backend emulated --emulated-clock virtual --hardware h100-sxm-80gb");
+    ASSERT_EQ(cpu["phases"].size(), phases) << split;
     for (std::size_t i = 0; i < cpu["phases"].size(); ++i) {
       const json& one = cpu["phases"][i];
       const json& other = emulated["phases"][i];
@@ -66,12 +91,14 @@ TEST_F(RunReinforcement, HasTheSameMemoryEmulated) {
 
 TEST_F(RunReinforcement, RefusesBadInputWithOneLine) {
   for (const auto& [arguments, line] : {
-           std::pair("--set task=ppo", "task: found ppo"),
+           std::pair("--set task=ppo --set critic=gpt2-124m", "critic: found gpt2-124m"),
+           std::pair("--set task=ppo --set reward_model=gpt2-124m", "reward_model: found gpt2-124m"),
            std::pair("--set rollout_placement=colocated", "rollout_placement: found"),
            std::pair("--set num_generations_per_prompt=1", "num_generations_per_prompt: found 1"),
            std::pair("--set num_prompts_per_step=3", "global_batch_size: found 8"),
            std::pair("--set rollout_software=vllm", "rollout_software: found"),
            std::pair("--set hidden_dropout=0.1", "hidden_dropout: found"),
+           std::pair("--pp 2 --set vocab_parallel=vocab-1", "vocab_parallel: found"),
            std::pair("--set max_new_tokens=11", "prompt_length: found 6"),
            std::pair("--trace t.json", "--trace: found"),
        }) {

@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <span>
 #include <string>
+#include <vector>
 
 #include "bench/plan/plan.hpp"
 #include "bench/training/reinforcement/reinforcement_step.hpp"
@@ -36,5 +38,18 @@ struct RankOfStep {
   Arena arena;
   ReinforcementStep step;
 };
+
+void expect_near(std::span<const double> found, const std::vector<double>& expected, double tolerance,
+                 const std::string& what);
+
+struct Split {
+  Layout training, rollout;
+  int zero;
+};
+
+/// Layouts of this many ranks for training, for generation, and ZeRO stages.
+std::vector<Split> splits(int ranks);
+RunConfig split_config(const Split& split);
+std::string name_of(const Split& split);
 
 }  // namespace plumbline::reinforcement
