@@ -31,8 +31,7 @@ TrainingSide predict_training_side(const RunConfig& config, std::span<const std:
   }
   if (const auto& reward = config.reinforcement.reward)
     made.reward = timed("reward model", update_config(config, *reward), false);
-  if (config.generation.task == RunTask::ppo)
-    made.critic = timed("critic", update_config(config, critic_model(config)), true);
+  if (config.has_critic()) made.critic = timed("critic", update_config(config, critic_model(config)), true);
   return made;
 }
 

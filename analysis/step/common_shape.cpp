@@ -138,7 +138,8 @@ EndsShape ends_of(const RunConfig& config) {
   const ModelConfig& model = config.model;
   EndsShape ends;
   ends.vocab = config.padded_vocab() / config.parallel.tensor;
-  ends.outputs = model.embedding.scalar_head ? 1 : ends.vocab;
+  ends.scalar_head = model.embedding.scalar_head;
+  ends.outputs = ends.scalar_head ? 1 : ends.vocab;
   ends.positions = model.position_rows();
   ends.block_positions = model.position.of_blocks;
   ends.embedding_norm = model.embedding.norm;

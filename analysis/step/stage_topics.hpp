@@ -33,6 +33,7 @@ struct EndsShape {
   bool tied = false;
   bool shared_output = false;  // the output layer is the embedding of a first stage on the same rank
   bool output_bias = false;    // of the output layer
+  bool scalar_head = false;    // one output
   bool normed_output = false;  // the output layer's rows are divided by their lengths
   bool loss_in_fp32 = false;   // the loss works on an fp32 copy of 16-bit logits
   bool defers_output_gradient =

@@ -121,7 +121,7 @@ LatentBytes::LatentBytes(const StageShape& s, const StreamBytes& stream)
 LossBytes::LossBytes(const StageShape& s)
     : logits(s.stream.tokens * s.ends.outputs * s.numerics.e()),
       fp32_logits(s.ends.loss_in_fp32 ? s.stream.tokens * s.ends.outputs * 4 : 0),
-      statistics(3 * s.stream.tokens * 4),
+      statistics((s.ends.scalar_head ? 1 : 3) * s.stream.tokens * 4),
       shard_statistics((3 * s.vocabulary.shards + 1) * s.stream.tokens * 4),
       output_gradient(s.stream.tokens * s.stream.hidden * 4),
       target_rows(s.sharding.zero >= 3 ? s.stream.tokens * s.stream.hidden * s.numerics.e() : 0) {}

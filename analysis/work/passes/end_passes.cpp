@@ -28,6 +28,20 @@ void cross_entropy(const StageShape& s, CallList& list) {
   list.loss_pass("cross_entropy_gradient", 2);
 }
 
+/// A critic's, of values in fp32 and four fp32 numbers per token (bench/training/reinforcement/README.md).
+void value_loss(const StageShape& s, CallList& list) {
+  const DType type = s.ends.loss_in_fp32 ? DType::fp32 : s.numerics.type;
+  const auto e = static_cast<double>(size_of(type));
+  list.convert_logits();
+  list.memory("copy", s.stream.tokens, 4 + e, DType::fp32);
+  list.tensor_all_reduce("loss all-reduce", s.stream.tokens, DType::fp32);
+  list.memory("cross_entropy_gradient", 4 * s.stream.tokens, (4 + 4 * 4 + e) / 4, type);
+}
+
+void token_loss(const StageShape& s, CallList& list) {
+  s.ends.scalar_head ? value_loss(s, list) : cross_entropy(s, list);
+}
+
 }  // namespace
 
 void output_product(const StageShape& s, CallList& list) {
@@ -131,7 +145,7 @@ void output_forward(const StageShape& s, WorkBuilder& builder) {
       list.allocations(2 + s.block.norm_rows);
       return;
     }
-    for (std::int64_t i = 0; i <= s.own_modules(); ++i) cross_entropy(s, list);
+    for (std::int64_t i = 0; i <= s.own_modules(); ++i) token_loss(s, list);
     list.allocations(3 + s.block.norm_rows + 2 * s.own_modules());
   });
 }
