@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -14,6 +15,7 @@
 #include "core/launch_files/arguments/named_model.hpp"
 #include "core/launch_files/megatron/megatron_yaml.hpp"
 #include "core/launch_files/script_command.hpp"
+#include "core/launch_files/torch/adapter_targets.hpp"
 #include "core/launch_files/torch/hugging_face_settings.hpp"
 
 namespace plumbline {
@@ -35,18 +37,22 @@ std::vector<LaunchSetting> swift_adapters(Arguments& keys, const std::string& tu
                                           const std::string& place) {
   if (tuner == "full") return {};
   const LaunchArgument* const targets = found_in(keys, "target_modules");
-  const bool all = targets == nullptr || targets->values == std::vector<std::string>{"all-linear"};
-  if (tuner != "lora" || !all)
+  std::set<std::string> names{"all-linear"};
+  if (targets != nullptr) names = {targets->values.begin(), targets->values.end()};
+  auto layers = adapter_targets(names);
+  if (layers && !layers->exact) layers.reset();
+  if (tuner != "lora" || !layers)
     throw InputError(fmt::format(
-        "{}: {}: found {}, expected full, or lora on all-linear; give --megatron-args with --frozen lora",
-        place, all ? "train_type" : "target_modules",
-        printable(all ? tuner : fmt::format("{}", fmt::join(targets->values, " ")))));
+        "{}: {}: found {}, expected full, or lora on all-linear, or on names such as linear_qkv; give "
+        "--megatron-args with --frozen lora",
+        place, layers ? "train_type" : "target_modules",
+        printable(layers ? tuner : fmt::format("{}", fmt::join(targets->values, " ")))));
   const auto given = [&](const char* name, const char* otherwise) {
     const std::string value = value_of(keys, name);
     return value.empty() ? otherwise : value;
   };
   std::vector<LaunchSetting> settings{{"frozen", "lora", place + ": train_type"},
-                                      {"lora_targets", "all", place + ": target_modules"},
+                                      {"lora_targets", layers->key, place + ": target_modules"},
                                       {"lora_rank", given("lora_rank", "8"), place + ": lora_rank"},
                                       {"lora_alpha", given("lora_alpha", "32"), place + ": lora_alpha"}};
   std::erase_if(keys, [](const LaunchArgument& each) {

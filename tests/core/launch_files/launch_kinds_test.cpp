@@ -200,6 +200,11 @@ TEST(LaunchKinds, AreReadByTheReaderOfTheirKeys) {
         {"lora_targets", "all"},
         {"overlap_grad_reduce", "false"}}},
       {"a.sh",
+       "megatron sft --model Qwen/Qwen3-8B --tuner_type lora --target_modules linear_qkv linear_proj "
+       "--max_length 512",
+       "ms-swift (Megatron-Core)",
+       {{"frozen", "lora"}, {"lora_targets", "attention"}, {"lora_rank", "8"}}},
+      {"a.sh",
        "megatron sft --model Qwen/Qwen3-30B-A3B-Base --tensor_model_parallel_size 2 --max_length 512 "
        "--moe_grouped_gemm true --packing true",
        "ms-swift (Megatron-Core)",

@@ -77,7 +77,8 @@ TEST(TorchRecipes, OfTorchtune) {
       {tune("llama3_3.lora_llama3_3_70b",
             "  lora_attn_modules: ['q_proj', 'k_proj', 'v_proj']\n  lora_rank: 16\n  lora_alpha: 32\n"
             "tensor_parallel_dim: 2\ndata_parallel_replicate_dim: 2\nac_mode: selective\nac_option: 3\n"
-            "batch_size: ${n}\nn: null\ndtype: fp32\nclip_grad_norm: 1.0\ncompile: true\n"),
+            "optimizer_in_bwd: True\nbatch_size: ${n}\nn: null\ndtype: fp32\nclip_grad_norm: 1.0\ncompile: "
+            "true\n"),
        "torchtune",
        {{"model", "llama-3.1-70b"},
         {"frozen", "lora"},
@@ -95,10 +96,11 @@ TEST(TorchRecipes, OfTorchtune) {
   expect_read(recipes[0]);
   expect_refused({recipes[1].text, "micro: unknown to torchtune's table of arguments"});
   expect_read(recipes[2]);
+  EXPECT_EQ(read_launch_file(recipes[2].text, "a.yaml")->approximated.at(0).name, "optimizer_in_bwd");
   const Refused refused[] = {
       {tune("llama2.qlora_llama2_7b", ""), "quantized weights (qlora)"},
       {tune("llama3_2_vision.llama3_2_vision_11b", ""), "a vision tower"},
-      {tune("llama2.llama2_7b", "optimizer_in_bwd: True\n"), "updates within backwards"},
+      {tune("llama2.llama2_7b", "enable_activation_offloading: True\n"), "activations in host memory"},
       {tune("llama2.llama2_7b", "optimizer:\n  _component_: torchao.optim.AdamW8bit\n"),
        "AdamW8bit, expected AdamW or SGD"},
       {tune("llama2.llama2_7b", "loss:\n  _component_: torchtune.rlhf.loss.DPOLoss\n"),
