@@ -80,7 +80,7 @@ void set_neox_model(LaunchArguments& from) {
 void set_neox_kernels(LaunchArguments& from, std::string_view text) {
   const std::size_t at = std::min(text.find("attention_config"), text.find("attention-config"));
   std::string_view kinds = text.substr(std::min(at, text.size()));
-  kinds = kinds.substr(0, kinds.find('\n'));
+  kinds = from.has("attention_config") ? kinds.substr(0, kinds.find('\n')) : std::string_view();
   const auto has = [&](const char* word) { return kinds.find(word) != std::string_view::npos; };
   if (!kinds.empty() && !has("flash") && !has("global"))
     from.not_modelled("attention_config", "expected flash or global");

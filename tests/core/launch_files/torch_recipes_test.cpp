@@ -1,7 +1,9 @@
 // Recipes of torchtune, Axolotl and NeMo Automodel: the keys that follow, and what is refused.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <iterator>
 #include <map>
 #include <string>
 
@@ -36,14 +38,38 @@ struct Refused {
   const char* phrase;
 };
 
-void expect_refused(const Refused& each) {
+/// The refusal, and the file as its advice leaves it: without the refused arguments (--ignore). The number of
+/// advices that were followed.
+int expect_refused(const Refused& each) {
   SCOPED_TRACE(each.text);
+  BesideFile beside;
+  bool faulty = false;
   const std::string refusal = test::refusal_of([&] {
     const auto file = read_launch_file(each.text, "a.yaml");
-    if (file) file->require_modelled();
+    if (!file) return;
+    faulty = !file->faults.empty();
+    for (const LaunchRemark& refused : file->refused)
+      beside.ignored.insert(BesideFile::plain_name(refused.name));
+    file->require_modelled();
   });
   EXPECT_THAT(refusal, HasSubstr(each.phrase));
   EXPECT_EQ(refusal.find('\n'), std::string::npos);
+  if (faulty || beside.ignored.empty()) return 0;
+  EXPECT_THAT(refusal, HasSubstr("--ignore "));
+  EXPECT_EQ(test::refusal_of([&] {
+              const auto file = read_launch_file(each.text, "a.yaml", {}, beside);
+              file->require_modelled();
+              file->require_ignored("a.yaml");
+            }),
+            "accepted");
+  return 1;
+}
+
+template <class Cases>
+void expect_all_refused(const Cases& cases) {
+  int followed = 0;
+  for (const Refused& each : cases) followed += expect_refused(each);
+  fmt::print("{} of {} refusals name --ignore, which was followed\n", followed, std::size(cases));
 }
 
 std::string tune(const std::string& builder, const std::string& more) {
@@ -110,7 +136,7 @@ TEST(TorchRecipes, OfTorchtune) {
       {tune("llama2.llama2_7b", "dtype: fp16\n"), "expected bf16 or fp32"},
       {tune("llama2.llama2_7b", "batch_sise: 2\n"), "the nearest known one is batch_size"},
   };
-  for (const Refused& each : refused) expect_refused(each);
+  expect_all_refused(refused);
 }
 
 std::string axolotl(const std::string& more) {
@@ -168,7 +194,7 @@ TEST(TorchRecipes, OfAxolotl) {
       {axolotl("lora_target_modules: model.layers.*\nadapter: lora\n"), "expected all, or names such as"},
       {axolotl("sequence_length: 2\n"), "unknown to Axolotl's table of arguments"},
   };
-  for (const Refused& each : refused) expect_refused(each);
+  expect_all_refused(refused);
 }
 
 std::string automodel(const std::string& model, const std::string& more) {
@@ -241,7 +267,7 @@ TEST(TorchRecipes, OfAutomodel) {
       {automodel("a/b", "distributed:\n  tp_size: 0\n"), "expected none, or 1 to"},
       {automodel("a/b", "distributed:\n  tp_sise: 2\n"), "the nearest known one is distributed.tp_size"},
   };
-  for (const Refused& each : refused) expect_refused(each);
+  expect_all_refused(refused);
 }
 
 std::string neox(const std::string& more) {
@@ -297,7 +323,7 @@ TEST(TorchRecipes, OfGptNeox) {
       {neox(pythia + "\"optimizer\": {\"type\": \"sm3\"},\n"), "expected Adam, AdamW or SGD"},
       {neox(pythia + "\"zero_optimization\": {\"cpu_offload\": true},\n"), "states in host memory"},
   };
-  for (const Refused& each : refused) expect_refused(each);
+  expect_all_refused(refused);
 }
 
 TEST(TorchRecipes, QuantizedCheckpointsAreKnownByTheirNames) {
