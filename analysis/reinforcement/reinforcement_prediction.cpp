@@ -56,7 +56,7 @@ class Phases {
   }
 
   void phase(const char* name, PhaseKind kind, Seconds time, std::size_t model) {
-    StepPhase made{name, kind, time, {}, {}, false};
+    StepPhase made{name, kind, time, {}, {}, false, {}};
     made.on_rollout_ranks = kind == PhaseKind::rollout && config_.reinforcement.rollout.own_ranks();
     made.memory = made.on_rollout_ranks ? rollout_memory(config_, made_.rollout)
                                         : phase_memory(config_, made_.rollout, models_, kind, models_[model]);
@@ -81,7 +81,7 @@ class Phases {
   void copy(const char* name, std::size_t model) {
     if (!offloads()) return;
     const Seconds time = copy_time(model) + copy_time(engine_weights());
-    made_.phases.push_back({name, PhaseKind::scoring, time, {}, {}, false});
+    made_.phases.push_back({name, PhaseKind::scoring, time, {}, {}, false, {}});
   }
   /// A colocated model is copied to the device for its forwards, and a critic back.
   void score(const char* name, std::size_t at, const TimedModel& model) {
@@ -110,6 +110,11 @@ void assemble(const RunConfig& config, ReinforcementPrediction& made) {
      : phase.kind == PhaseKind::rollout ? rollout
                                         : training) += phase.time;
   const bool ahead = config.reinforcement.rollout.placement == RolloutPlacement::one_step_off;
+  Seconds now;
+  for (StepPhase& phase : made.phases) {
+    phase.start = now;
+    if (!ahead || phase.kind != PhaseKind::rollout) now += phase.time;
+  }
   made.step = refit + (ahead ? std::max(rollout, training) : rollout + training);
   if (config.reinforcement.rollout.own_ranks()) {
     made.training_idle = 1 - (refit + training) / made.step;

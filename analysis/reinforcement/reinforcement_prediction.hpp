@@ -24,6 +24,7 @@ struct StepPhase {
   MemoryParts memory;             // of the fullest rank while it lasts; empty: copies to or from the host
   Bytes needed;                   // all of it, with what a process holds besides, where the profile knows it
   bool on_rollout_ranks = false;  // of their own
+  Seconds start;                  // in the step
 };
 
 struct ReinforcementPrediction {

@@ -29,10 +29,12 @@
 #include "bench/show/views/predict_formulas.hpp"
 #include "bench/show/views/prediction_summary.hpp"
 #include "bench/show/views/prediction_trust.hpp"
+#include "bench/show/views/reinforcement/phase_timeline.hpp"
 #include "bench/show/views/reinforcement/reinforcement_summary.hpp"
 #include "bench/show/views/routing_report.hpp"
 #include "bench/show/views/sensitivity_report.hpp"
 #include "bench/show/views/side_by_side.hpp"
+#include "core/base/atomic_file.hpp"
 #include "core/base/error.hpp"
 #include "core/base/output_json.hpp"
 #include "core/base/standard_streams.hpp"
@@ -94,9 +96,12 @@ OrderedJson lengths_json(const PackedSequences& packed, const PackedWork& work) 
 /// Options of a training step's prediction that other tasks have no figures for.
 void check_options_of_task(const PredictOptions& options, RunTask task) {
   const std::pair<bool, const char*> given[] = {
-      {!options.lengths.empty(), "--sequence-lengths"}, {options.routings > 0, "--routings"},
-      {options.files.timeline, "--timeline"},           {!options.files.svg.empty(), "--svg"},
-      {!options.files.trace.empty(), "--trace"},        {options.what_limits, "--what-limits"}};
+      {!options.lengths.empty(), "--sequence-lengths"},
+      {options.routings > 0, "--routings"},
+      {options.files.timeline, "--timeline"},
+      {!options.files.svg.empty() && task == RunTask::generate, "--svg"},
+      {!options.files.trace.empty() && task == RunTask::generate, "--trace"},
+      {options.what_limits, "--what-limits"}};
   for (const auto& [is, name] : given) {
     if (is) {
       throw InputError(
@@ -124,8 +129,20 @@ int predict_one_generation(const PredictOptions& options, const RunConfig& confi
   return static_cast<int>(prediction.fits ? ExitCode::done : ExitCode::does_not_fit);
 }
 
+/// The phases as a picture and for trace viewers.
+void draw_phases(const PredictFiles& files, const RunConfig& config, const ReinforcementPrediction& made) {
+  if (!files.svg.empty()) write_whole_file(files.svg, phases_svg(config, made));
+  if (!files.trace.empty()) write_whole_file(files.trace, phases_trace(config, made));
+}
+
 int predict_one_reinforcement(const PredictOptions& options, const RunConfig& config) {
   check_options_of_task(options, config.generation.task);
+  check_places(options.files);
+  if (options.files.trace.ends_with(".pftrace") || options.files.trace.ends_with(".perfetto-trace"))
+    throw InputError(
+        fmt::format("--trace: found a Perfetto protobuf with task {}, expected a name that ends in "
+                    ".json, which ui.perfetto.dev opens, too; change it",
+                    task_name(config.generation.task)));
   std::string note;
   const HardwareProfile hardware = hardware_of(config, note);
   const ReinforcementPrediction prediction = predict_reinforcement(config, hardware, step_for);
@@ -135,6 +152,7 @@ int predict_one_reinforcement(const PredictOptions& options, const RunConfig& co
     fmt::print("{}\n", output_json(reinforcement_json(config, hardware, prediction), 2));
   else
     fmt::print("{}", reinforcement_text(config, hardware, prediction));
+  draw_phases(options.files, config, prediction);
   if (!prediction.fits) {
     const std::optional<std::string> change = fitting_change(config, hardware, step_for);
     say(fmt::format("plumbline: phase {} does not fit; {}\n", prediction.phases[prediction.fullest].name,

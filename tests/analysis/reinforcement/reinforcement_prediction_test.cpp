@@ -147,6 +147,11 @@ TEST(ReinforcementPrediction, OverlapsOneStepOffPolicy) {
   EXPECT_NEAR(off.step.value, (refit + std::max(rollout, training)).value, 1e-9);
   EXPECT_EQ(off.gpus, 16);
   EXPECT_TRUE(phase_of(off, "rollout").on_rollout_ranks);
+  // Each begins where the one before ends, but for a rollout that is ahead.
+  EXPECT_EQ(phase_of(off, "rollout").start, refit);
+  EXPECT_EQ(phase_of(off, "reference log-probabilities").start, refit);
+  const StepPhase& last = split.phases.back();
+  EXPECT_NEAR((last.start + last.time).value, split.step.value, 1e-9);
   EXPECT_NEAR(split.training_idle + split.rollout_idle, 1 - refit / split.step, 1e-9);
   EXPECT_DOUBLE_EQ(off.staleness, 2.5);
 }

@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <map>
+#include <vector>
+
 #include "tests/bench/commands/program_folder.hpp"
 
 namespace plumbline::predict_command_test {
@@ -145,6 +149,41 @@ TEST_F(Predict, KeysThatOtherSoftwareIgnoresAreNamed) {
     EXPECT_EQ(refused.exit_code, 2);
     EXPECT_THAT(refused.err, HasSubstr("with software megatron-core, whose"));
   }
+}
+
+/// A lane for each pool, whose phases follow each other; the rollout of the next step is beside training.
+TEST_F(Predict, DrawsThePhasesOfAStepOfReinforcementLearning) {
+  const std::string step =
+      "predict llama-3.1-8b --hardware h100-sxm-80gb --software megatron-core --set task=grpo --gpus 4 --gbs "
+      "32 "
+      "--set rollout_placement=one_step_off --set rollout_world_size=4 --set num_prompts_per_step=8 "
+      "--set num_generations_per_prompt=8 --set rollout_software=vllm --zero-stage 3 ";
+  const Said outcome = plumbline(step + "--svg step.svg --trace step.json --json");
+  ASSERT_LE(outcome.exit_code, 3) << outcome.err;
+  const nlohmann::json json = nlohmann::json::parse(outcome.out);
+  std::map<int, std::vector<nlohmann::json>> lanes;
+  const nlohmann::json events = nlohmann::json::parse(read("step.json"))["traceEvents"];
+  for (const nlohmann::json& event : events)
+    if (event["ph"] == "X") lanes[event["tid"]].push_back(event);
+  ASSERT_EQ(lanes.size(), 2U);
+  double last = 0;
+  for (const auto& [lane, phases] : lanes) {
+    double end = 0;
+    for (const nlohmann::json& phase : phases) {
+      EXPECT_NEAR(phase["ts"].get<double>(), end, 1e-3) << phase;
+      end = phase["ts"].get<double>() + phase["dur"].get<double>();
+    }
+    last = std::max(last, end);
+  }
+  EXPECT_NEAR(last, json["step_s"].get<double>() * 1e6, 1);
+  EXPECT_EQ(lanes[1].back()["name"], "rollout of the next step");
+  const std::string picture = read("step.svg");
+  EXPECT_THAT(picture, HasSubstr("rollout of the next step"));
+  EXPECT_THAT(picture, HasSubstr("</svg>"));
+  EXPECT_EQ(plumbline(step + "--svg no/step.svg").exit_code, 4);
+  const Said protobuf = plumbline(step + "--trace step.pftrace");
+  EXPECT_EQ(protobuf.exit_code, 2);
+  EXPECT_THAT(protobuf.err, HasSubstr("expected a name that ends in .json"));
 }
 
 // ZeRO's worked example and GLM-130B in fp32, decimal GB.

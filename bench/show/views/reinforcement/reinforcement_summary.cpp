@@ -130,6 +130,7 @@ OrderedJson reinforcement_json(const RunConfig& config, const HardwareProfile& h
       memory.push_back({{"name", part.name}, {"bytes", part.bytes.value}});
     json["phases"].push_back({{"name", phase.name},
                               {"on_rollout_ranks", phase.on_rollout_ranks},
+                              {"start_s", phase.start.value},
                               {"time_s", phase.time.value},
                               {"needed_bytes", phase.needed.value},
                               {"memory", memory}});

@@ -14,7 +14,7 @@ namespace plumbline {
 std::string reinforcement_text(const RunConfig& config, const HardwareProfile& hardware,
                                const ReinforcementPrediction& prediction);
 
-/// {"config", "fits", "limit_bytes", "fullest", "phases": [{"name", "on_rollout_ranks", "time_s",
+/// {"config", "fits", "limit_bytes", "fullest", "phases": [{"name", "on_rollout_ranks", "start_s", "time_s",
 /// "needed_bytes", "memory": [{"name", "bytes"}]}], "rollout": {"replicas", "sequences_at_once",
 /// "cache_tokens", "mean_response", "longest", "steps", "mean_sequences", "slowest_s", "mean_s"}, "refit":
 /// {"weights_bytes", "inside_node_bytes", "between_nodes_bytes", "time_s"}, "updates", "step_s",

@@ -1,0 +1,157 @@
+#include "bench/show/views/reinforcement/phase_timeline.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+
+#include "core/base/byte_text.hpp"
+#include "core/base/json_keys.hpp"
+#include "core/base/output_json.hpp"
+
+namespace plumbline {
+namespace {
+
+constexpr double kPhasesWidth = 1000, kLabels = 90, kLaneTall = 34, kTitleTall = 34, kMemoryTall = 90;
+
+const char* phase_color(PhaseKind kind) {
+  switch (kind) {
+    case PhaseKind::refit:
+      return "#b8860b";
+    case PhaseKind::rollout:
+      return "#2e7d32";
+    case PhaseKind::scoring:
+      return "#5c6bc0";
+    case PhaseKind::update:
+      return "#1565c0";
+  }
+  return "#777";
+}
+
+/// Lanes of a phase: 0 the ranks that train, 1 those of the rollout alone. A refit is on both.
+bool is_on_lane(const StepPhase& phase, int lane, bool pools) {
+  if (pools && phase.kind == PhaseKind::refit) return true;
+  return lane == (phase.on_rollout_ranks ? 1 : 0);
+}
+
+/// A rollout one step ahead, marked as the next step's.
+std::string phase_label(const RunConfig& config, const StepPhase& phase) {
+  const bool ahead = config.reinforcement.rollout.placement == RolloutPlacement::one_step_off;
+  return phase.name + (ahead && phase.kind == PhaseKind::rollout ? " of the next step" : "");
+}
+
+class PhasePicture {
+ public:
+  PhasePicture(const RunConfig& config, const ReinforcementPrediction& made)
+      : config_(config), made_(made), pools_(config.reinforcement.rollout.own_ranks()) {}
+
+  std::string draw() {
+    const int lanes = pools_ ? 2 : 1;
+    const double bars = kTitleTall + lanes * kLaneTall, height = bars + kMemoryTall + 30;
+    text_ = fmt::format(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" height=\"{1}\" "
+        "font-family=\"sans-serif\" font-size=\"12\">\n<rect width=\"100%\" height=\"100%\" "
+        "fill=\"#fff\"/>\n",
+        kPhasesWidth, height);
+    text_ += fmt::format("<text x=\"{}\" y=\"18\">predicted step of {:.2f} s on {} ranks</text>\n", kLabels,
+                         made_.step.value, made_.gpus);
+    for (int lane = 0; lane < lanes; ++lane) draw_lane(lane, kTitleTall + lane * kLaneTall);
+    draw_memory(bars + 10);
+    draw_axis(height - 8);
+    return text_ + "</svg>\n";
+  }
+
+ private:
+  double x_of(Seconds time) const { return kLabels + (kPhasesWidth - kLabels - 10) * (time / made_.step); }
+
+  void draw_lane(int lane, double y) {
+    text_ += fmt::format("<text x=\"8\" y=\"{}\">{}</text>\n", y + 19,
+                         lane == 1 ? "rollout"
+                         : pools_  ? "training"
+                                   : "ranks");
+    for (const StepPhase& phase : made_.phases) {
+      if (!is_on_lane(phase, lane, pools_)) continue;
+      const double x = x_of(phase.start), width = x_of(phase.start + phase.time) - x;
+      const std::string label = phase_label(config_, phase);
+      text_ += fmt::format(
+          "<g><title>{0}: {1:.3f} s</title><rect x=\"{2:.2f}\" y=\"{3}\" width=\"{4:.2f}\" height=\"{5}\" "
+          "fill=\"{6}\" stroke=\"#fff\"/>",
+          label, phase.time.value, x, y, std::max(width, 0.5), kLaneTall - 6, phase_color(phase.kind));
+      constexpr double kLetter = 6.5;
+      if (width > kLetter * static_cast<double>(label.size()))
+        text_ += fmt::format("<text x=\"{:.2f}\" y=\"{}\" fill=\"#fff\">{}</text>", x + 4, y + 19, label);
+      text_ += "</g>\n";
+    }
+  }
+  /// Of the ranks that train, by phase.
+  void draw_memory(double y) {
+    const Bytes most = std::max(made_.limit, made_.phases[made_.fullest].needed);
+    text_ += fmt::format("<text x=\"8\" y=\"{}\">{}</text>\n", y + 14, brief_bytes(most));
+    for (const StepPhase& phase : made_.phases) {
+      if (phase.memory.empty() || phase.on_rollout_ranks) continue;
+      const double share = static_cast<double>(phase.needed.value) / static_cast<double>(most.value);
+      const double x = x_of(phase.start), tall = share * (kMemoryTall - 20);
+      text_ += fmt::format(
+          "<rect x=\"{:.2f}\" y=\"{:.2f}\" width=\"{:.2f}\" height=\"{:.2f}\" fill=\"#cfd8dc\"><title>{}: {}"
+          "</title></rect>\n",
+          x, y + kMemoryTall - 20 - tall, std::max(x_of(phase.start + phase.time) - x, 0.5), tall, phase.name,
+          brief_bytes(phase.needed));
+    }
+    if (made_.limit.value == 0) return;
+    text_ += fmt::format("<path d=\"M{0} {1}H{2}\" stroke=\"#c62828\" stroke-dasharray=\"4\"/>\n", kLabels, y,
+                         kPhasesWidth - 10);
+  }
+  void draw_axis(double y) {
+    constexpr int kTicks = 5;
+    for (int tick = 0; tick <= kTicks; ++tick) {
+      const Seconds time = made_.step * (static_cast<double>(tick) / kTicks);
+      text_ += fmt::format("<text x=\"{:.1f}\" y=\"{}\" text-anchor=\"{}\">{:.3g} s</text>\n", x_of(time), y,
+                           tick == kTicks ? "end" : "middle", time.value);
+    }
+  }
+
+  const RunConfig& config_;
+  const ReinforcementPrediction& made_;
+  bool pools_;
+  std::string text_;
+};
+
+}  // namespace
+
+std::string phases_svg(const RunConfig& config, const ReinforcementPrediction& prediction) {
+  return PhasePicture(config, prediction).draw();
+}
+
+std::string phases_trace(const RunConfig& config, const ReinforcementPrediction& prediction) {
+  const bool pools = config.reinforcement.rollout.own_ranks();
+  const auto microseconds = [](Seconds time) { return time.value * 1e6; };
+  OrderedJson events = OrderedJson::array();
+  for (int lane = 0; lane < (pools ? 2 : 1); ++lane) {
+    events.push_back({{"name", "thread_name"},
+                      {"ph", "M"},
+                      {"pid", 0},
+                      {"tid", lane},
+                      {"args", {{"name", lane == 1 ? "rollout" : "training"}}}});
+    for (const StepPhase& phase : prediction.phases) {
+      if (!is_on_lane(phase, lane, pools)) continue;
+      events.push_back({{"name", phase_label(config, phase)},
+                        {"ph", "X"},
+                        {"pid", 0},
+                        {"tid", lane},
+                        {"ts", microseconds(phase.start)},
+                        {"dur", microseconds(phase.time)}});
+      if (phase.memory.empty() || phase.on_rollout_ranks || lane == 1) continue;
+      events.push_back({{"name", "device memory of a rank that trains"},
+                        {"ph", "C"},
+                        {"pid", 0},
+                        {"ts", microseconds(phase.start)},
+                        {"args", {{"bytes", phase.needed.value}}}});
+    }
+  }
+  OrderedJson json;
+  json["displayTimeUnit"] = "ms";
+  json["traceEvents"] = std::move(events);
+  return output_json(json, -1) + "\n";
+}
+
+}  // namespace plumbline
