@@ -27,6 +27,7 @@ inline const std::map<std::string, std::vector<std::string>>& other_values() {
       {"gpu_memory_utilization", {"0.5"}},
       {"response_length_mean", {"64"}},
       {"response_length_sigma", {"0.5"}},
+      {"response_lengths", {"/no/lengths"}},
       {"kl_loss_coef", {"0"}},
       {"kl_loss_type", {"k1"}},
       {"clip_ratio_low", {"0.1"}},
