@@ -8,7 +8,7 @@
 namespace plumbline {
 
 /// Lines of a terminal that a short page stays within.
-constexpr std::size_t kShortPageLines = 41;
+constexpr std::size_t kShortPageLines = 42;
 
 /// Synopsis, commands or arguments and options, one line each, common configuration keys by name, and as many
 /// examples as there is room for. Descriptions are cut at their first clause; --help-all has the whole.
