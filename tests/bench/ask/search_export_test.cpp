@@ -23,6 +23,7 @@ namespace {
 
 /// The framework whose launch files start a software; empty: no exporter is for it.
 std::string framework_of(const std::string& software) {
+  if (software == "nemo-automodel") return "";  // its recipes are read, not written
   if (software.starts_with("megatron-bridge")) return "megatron-bridge";
   if (software.starts_with("megatron-core") || software.starts_with("nemo")) return "megatron-lm";
   if (software.starts_with("torchtitan")) return "torchtitan";

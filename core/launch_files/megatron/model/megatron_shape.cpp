@@ -15,6 +15,16 @@ constexpr const char* kFamilies =
     "layers that a family of models has (GPT-2: LayerNorm, gelu, learned, biases; Llama and Qwen: RMSNorm, "
     "swiglu, rope; Nemotron: LayerNorm, gelu or squared relu, rope)";
 
+/// Specifications of layers with other mixers than attention, without the pattern that says where they are.
+void refuse_hybrid_spec(const LaunchArguments& from) {
+  const LaunchArgument* const spec = from.find("--spec");
+  if (spec == nullptr) return;
+  for (const std::string& word : spec->values)
+    for (const char* mixer : {"mamba", "hybrid", "gated_delta_net"})
+      if (word.find(mixer) != std::string::npos)
+        from.refuse("--spec", fmt::format("attention in every layer, or {} beside it", kHybridPattern));
+}
+
 }  // namespace
 
 std::int64_t needed(const LaunchArguments& from, const std::string& flag) {
@@ -33,7 +43,10 @@ std::int64_t max_positions(const LaunchArguments& from, const MegatronShape& sha
 
 std::string hybrid_pattern(const LaunchArguments& from) {
   std::string pattern = from.text(kHybridPattern, "None");
-  if (pattern == "None") return "";
+  if (pattern == "None") {
+    refuse_hybrid_spec(from);
+    return "";
+  }
   std::erase(pattern, '|');
   if (pattern.empty() || pattern.find_first_not_of("M*-E") != std::string::npos)
     from.refuse(kHybridPattern, "layers by the letters M, *, - and E, with | between stages");
