@@ -23,17 +23,27 @@ constexpr int kMostReferences = 8;  // of one value, one after another
 /// Arguments by name, those of `defaults` under those of the file.
 using Keys = std::map<std::string, LaunchArgument>;
 
-Keys keys_of(const std::string& text, const std::string& name, const OtherFile& other, int depth) {
+/// The file that another is derived from, by its path from there.
+bool names_file(const LaunchArgument& argument) {
+  return argument.name == "defaults" && argument.values.size() == 1 &&
+         argument.values.front().ends_with(".yaml");
+}
+
+/// `folder`: of the file, from that of the first one, with the last slash.
+Keys keys_of(const std::string& text, const std::string& name, const std::string& folder,
+             const OtherFile& other, int depth) {
   Keys keys;
   std::vector<LaunchArgument> own = yaml_arguments(text, name);
   for (const LaunchArgument& each : own) {
-    if (each.name != "defaults" || each.values.size() != 1) continue;
-    const auto parent = other ? other(each.values.front()) : std::nullopt;
+    if (!names_file(each)) continue;
+    const std::string& given = each.values.front();
+    const std::string path = given.starts_with('/') ? given : folder + given;
+    const auto parent = other ? other(path) : std::nullopt;
     if (!parent || depth == kMostDefaults) {
       throw InputError(fmt::format("{}: defaults: found {}, expected a file; put it where the path says",
-                                   each.place, printable(each.values.front())));
+                                   each.place, printable(given)));
     }
-    keys = keys_of(*parent, each.values.front(), other, depth + 1);
+    keys = keys_of(*parent, path, path.substr(0, path.rfind('/') + 1), other, depth + 1);
   }
   for (LaunchArgument& each : own)
     if (each.name != "defaults") keys[each.name] = std::move(each);
@@ -73,6 +83,7 @@ class Reader {
     if (found == keys_.end() || found->second.values.size() != 1) return "";
     used_.push_back(name);
     std::string value = resolved(found->second.values.front(), name, 0);
+    if (value == "True" || value == "False") value = value == "True" ? "true" : "false";
     return value == "null" || value == "~" ? "" : value;
   }
   /// ${a.b}, ${.b} beside the key itself, and ${mul:x, y}.
@@ -100,10 +111,7 @@ class Reader {
                       number < std::int64_t{1} << 31;
     return good ? number : 0;
   }
-  bool is(const std::string& name) {
-    const std::string value = text(name);
-    return value == "true" || value == "True";
-  }
+  bool is(const std::string& name) { return text(name) == "true"; }
   std::int64_t number(const std::string& name) { return whole(text(name)); }
 
   std::string place_of(const std::string& name) const {
@@ -129,7 +137,11 @@ class Reader {
 
   void read_batch() {
     take("policy.train_global_batch_size", "global_batch_size");
-    take("policy.train_micro_batch_size", "micro_batch_size");
+    const bool packs = is("policy.sequence_packing.enabled");
+    if (packs)
+      set("micro_batch_size", "1", "policy.sequence_packing.enabled");  // a pack is a micro-batch
+    else
+      take("policy.train_micro_batch_size", "micro_batch_size");
     take("policy.max_total_sequence_length", "seq_length");
     const std::int64_t all = number("policy.max_total_sequence_length");
     const std::int64_t fresh = number("policy.generation.max_new_tokens");
@@ -144,8 +156,7 @@ class Reader {
           "are assumed; --set prompt_length=N, max_new_tokens=N and response_length_mean=N say them",
           prompt, all - prompt));
     }
-    if (is("policy.sequence_packing.enabled"))
-      set("packed_sequence", "true", "policy.sequence_packing.enabled");
+    if (packs) set("packed_sequence", "true", "policy.sequence_packing.enabled");
     const std::string precision = text("policy.precision");
     if (precision == "bfloat16" || precision == "float32")
       set("precision", precision == "bfloat16" ? "bf16" : "fp32", "policy.precision");
@@ -199,7 +210,8 @@ class Reader {
     const std::string in = "policy.generation.";
     set("rl_framework", "nemo-rl", in + "backend");
     const std::string engine = text(in + "backend");
-    if (!engine.empty()) set("rollout_software", engine, in + "backend");
+    if (!engine.empty())
+      set("rollout_software", engine == "trtllm" ? "tensorrt-llm" : engine, in + "backend");
     take(in + "vllm_cfg.tensor_parallel_size", "rollout_tensor_model_parallel_size");
     take(in + "vllm_cfg.pipeline_parallel_size", "rollout_pipeline_model_parallel_size");
     take(in + "vllm_cfg.gpu_memory_utilization", "gpu_memory_utilization");
@@ -270,10 +282,12 @@ class Reader {
 std::optional<LaunchFile> nemo_rl_launch(std::string_view text, const std::string& name,
                                          const OtherFile& other, const BesideFile& beside) {
   const bool own = has_yaml_key(text, "policy") && has_yaml_key(text, "grpo");
-  const bool derived =
-      has_yaml_key(text, "defaults") && (has_yaml_key(text, "policy") || has_yaml_key(text, "cluster"));
-  if (!own && !derived) return std::nullopt;
-  Keys keys = keys_of(std::string(text), name, other, 0);
+  if (!own) {
+    if (!has_yaml_key(text, "defaults")) return std::nullopt;
+    const std::vector<LaunchArgument> keys = yaml_arguments(std::string(text), name);
+    if (std::none_of(keys.begin(), keys.end(), names_file)) return std::nullopt;
+  }
+  Keys keys = keys_of(std::string(text), name, "", other, 0);
   const auto first = keys.lower_bound("grpo.");
   if (first == keys.end() || !first->first.starts_with("grpo.")) return std::nullopt;  // of another algorithm
   return Reader(std::move(keys), beside).read();

@@ -46,8 +46,10 @@ const ModelConfig* preset_of_name(std::string_view name) {
     if (name.ends_with(end)) name.remove_suffix(end.size());
   if (const ModelConfig* const preset = find_preset(name)) return preset;
   std::string wanted = letters_of(name);
-  for (const std::string_view end : {"bf16", "fp8", "hf", "base", "instruct", "chat"})
+  for (const std::string_view end : {"bf16", "fp8", "hf", "base", "instruct", "chat", "it"})
     if (wanted.ends_with(end)) wanted.erase(wanted.size() - end.size());
+  constexpr std::string_view kMaker = "nvidia";  // repeated in NVIDIA-Nemotron-3-Nano-30B-A3B
+  if (wanted.starts_with(kMaker)) wanted.erase(0, kMaker.size());
   for (const std::string& preset : preset_names())
     if (letters_of(preset) == wanted) return find_preset(preset);
   return nullptr;

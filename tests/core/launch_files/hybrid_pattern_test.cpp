@@ -62,7 +62,7 @@ TEST(HybridPattern, OthersAreRefusedByTheirFlag) {
   for (const Case& each :
        {Case{kUsual + "--hybrid-layer-pattern G-G-", "expected layers by the letters M, *, - and E"},
         {kUsual + "--num-layers 2 --spec megatron.core.models.mamba.mamba_layer_specs mamba_stack_spec",
-         "--spec: found megatron.core.models.mamba.mamba_layer_specs mamba_stack_spec, expected attention"},
+         "expected attention in every layer, or --hybrid-layer-pattern beside it"},
         {kMixed + "--hybrid-layer-pattern M-M-/M", "expected layers by the letters M, *, - and E"},
         {kUsual + "--num-layers 3 --hybrid-layer-pattern *-*-",
          "--num-layers: found \"3\", expected the 4 letters"},

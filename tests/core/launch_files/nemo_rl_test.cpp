@@ -1,6 +1,7 @@
 // Configurations of NeMo-RL: inheritance, references, and the keys that follow.
 #include "core/launch_files/nemo_rl.hpp"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -84,7 +85,8 @@ cluster: {gpus_per_node: 8, num_nodes: 8}
 )";
 
 std::optional<std::string> beside(const std::string& path) {
-  if (path == "../base.yaml") return kBase;
+  if (path == "../base.yaml" || path == "one/../base.yaml") return kBase;
+  if (path == "one/recipe.yaml") return kRecipe;
   return std::nullopt;
 }
 
@@ -144,6 +146,30 @@ TEST(NemoRl, ReadsARecipeOverItsDefaults) {
   };
   EXPECT_TRUE(named(file->without_effect, "data.shuffle"));
   EXPECT_TRUE(named(file->approximated, "policy.sequence_packing.train_mb_tokens"));
+}
+
+/// Whatever keys it changes; paths are from the folder of the file that has them.
+TEST(NemoRl, ReadsAFileDerivedFromARecipe) {
+  const auto file = read_launch_file(
+      "defaults: one/recipe.yaml\nlogger: {wandb_enabled: False}\n"
+      "policy: {generation: {backend: trtllm}, megatron_cfg: {sequence_parallel: \"True\"}}\n",
+      "derived.yaml", beside);
+  ASSERT_TRUE(file);
+  expect(*file, {{"model", "qwen3-32b"},
+                 {"num_prompts_per_step", "32"},
+                 {"sequence_parallel", "true"},
+                 {"rollout_software", "tensorrt-llm"}});
+  ASSERT_TRUE(read_launch_file("defaults: one/recipe.yaml\nlogger: {wandb_enabled: False}\n", "derived.yaml",
+                               beside));
+  for (const auto& [name, preset] :
+       {std::pair("nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-Base-BF16", "nemotron-3-nano-30b-a3b"),
+        std::pair("google/gemma-3-27b-it", "gemma-3-27b")}) {
+    const auto named = read_launch_file(
+        fmt::format("defaults: one/recipe.yaml\npolicy: {{model_name: {}}}\n", name), "derived.yaml", beside);
+    expect(*named, {{"model", preset}});
+  }
+  const auto packed = read_launch_file(kBase, "base.yaml", beside);
+  expect(*packed, {{"micro_batch_size", "1"}, {"rl_framework", "nemo-rl"}});
 }
 
 TEST(NemoRl, RefusesInOneLine) {
