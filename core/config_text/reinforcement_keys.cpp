@@ -31,14 +31,15 @@ ConfigKey model_key(const std::string& name, std::optional<ModelConfig> Reinforc
 }  // namespace
 
 std::vector<ConfigKey> reinforcement_keys() {
-  using C = RunConfig;
+  using Run = RunConfig;
   using R = ReinforcementConfig;
-  const auto rollout = [](auto member) { return at(&C::reinforcement, &R::rollout, member); };
-  const auto loss = [](auto member) { return at(&C::reinforcement, &R::loss, member); };
+  const auto rollout = [](auto member) { return at(&Run::reinforcement, &R::rollout, member); };
+  const auto loss = [](auto member) { return at(&Run::reinforcement, &R::loss, member); };
   return {
-      integer_key("num_prompts_per_step", "", at(&C::reinforcement, &R::prompts), 1, kMostResponses),
-      integer_key("num_generations_per_prompt", "", at(&C::reinforcement, &R::group_size), 1, kMostResponses),
-      integer_key("ppo_epochs", "", at(&C::reinforcement, &R::epochs), 1, 1000),
+      integer_key("num_prompts_per_step", "", at(&Run::reinforcement, &R::prompts), 1, kMostResponses),
+      integer_key("num_generations_per_prompt", "", at(&Run::reinforcement, &R::group_size), 1,
+                  kMostResponses),
+      integer_key("ppo_epochs", "", at(&Run::reinforcement, &R::epochs), 1, 1000),
       model_key("critic", &R::critic),
       model_key("reward_model", &R::reward),
       text_key("rollout_software", rollout(&RolloutConfig::software), PathOr::name,

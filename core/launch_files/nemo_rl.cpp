@@ -17,8 +17,8 @@
 namespace plumbline {
 namespace {
 
-constexpr int kMostDefaults = 8;    // files that follow each other
-constexpr int kMostReferences = 8;  // of one value, one after another
+constexpr int kMostDefaults = 8;  // files that follow each other
+constexpr int kMostFollowed = 8;  // of one value, one after another
 
 /// Arguments by name, those of `defaults` under those of the file.
 using Keys = std::map<std::string, LaunchArgument>;
@@ -88,7 +88,7 @@ class Reader {
   }
   /// ${a.b}, ${.b} beside the key itself, and ${mul:x, y}.
   std::string resolved(const std::string& value, const std::string& name, int depth) {
-    if (!value.starts_with("${") || !value.ends_with('}') || depth == kMostReferences) return value;
+    if (!value.starts_with("${") || !value.ends_with('}') || depth == kMostFollowed) return value;
     std::string inner = value.substr(2, value.size() - 3);
     if (inner.starts_with("mul:")) {
       const std::size_t comma = inner.rfind(',');
