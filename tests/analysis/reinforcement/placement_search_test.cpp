@@ -84,8 +84,9 @@ TEST(ReinforcementSearch, FindsTheBestOfAll) {
 
 TEST(ReinforcementSearch, PredictsEachAsAlone) {
   for (const char* model : {"qwen2.5-7b", "qwen3-30b-a3b"}) {
-    const PlacementResult found =
-        searched(config_with({{"model", model, ""}, {"world_size", "32", ""}}), {.gpus = 32, .top = 40});
+    const PlacementResult found = searched(
+        config_with({{"model", model, ""}, {"world_size", "32", ""}, {"gpu_memory_utilization", "0.6", ""}}),
+        {.gpus = 32, .fixed = {"micro_batch_size", "gpu_memory_utilization"}, .top = 40});
     ASSERT_GT(found.best.size(), 20U);
     ASSERT_EQ(found.of_placement.size(), 4U);
     EXPECT_EQ(found.of_placement.front().prediction.step, found.best.front().prediction.step);
