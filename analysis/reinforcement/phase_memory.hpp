@@ -46,7 +46,7 @@ struct OffloadedModel {
   Bytes optimizer;  // of one that is trained
   Bytes total() const { return parameters + optimizer; }
 };
-/// Those of the rank with most.
+/// Largest of all ranks.
 OffloadedModel offloaded(const TrainingModel& model);
 
 }  // namespace plumbline

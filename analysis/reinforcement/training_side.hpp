@@ -21,7 +21,7 @@ struct TimedModel {
   Seconds scoring;  // forwards over all sequences of a step
 };
 
-/// The same for every placement and layout of the rollout.
+/// Independent of placement and layout of the rollout.
 struct TrainingSide {
   TimedModel actor;
   std::optional<TimedModel> reference, reward, critic;

@@ -9,7 +9,7 @@ namespace plumbline {
 /// "AWQ" of "TheBloke/Llama-2-7B-AWQ"; empty when it has none. Names follow the methods of transformers
 /// (src/transformers/quantizers/auto.py) and the schemes of compressed-tensors (w4a16).
 std::string_view quantization_word(std::string_view name);
-/// The same without FP8, which Megatron-Core dequantizes when it loads a checkpoint.
+/// Words that lose bits, without FP8, which Megatron-Core dequantizes when it loads a checkpoint.
 std::string_view lossy_quantization_word(std::string_view name);
 
 }  // namespace plumbline

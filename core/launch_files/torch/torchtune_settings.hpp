@@ -12,7 +12,7 @@ namespace plumbline {
 
 /// Reads keys of a recipe (full or LoRA fine-tuning on one or several devices) of torchtune.
 LaunchFile torchtune_launch(std::vector<LaunchArgument> arguments, const BesideFile& beside);
-/// The same of a configuration in YAML; nothing when the text is none.
+/// Reads a recipe in YAML; nothing when the text is none.
 std::optional<LaunchFile> torchtune_file(std::string_view text, const std::string& name,
                                          const BesideFile& beside);
 

@@ -9,30 +9,14 @@
 #include "analysis/hardware/profiles/profiles.hpp"
 #include "bench/plan/plan.hpp"
 #include "core/base/error.hpp"
-#include "core/config_text/load_config.hpp"
+#include "tests/analysis/reinforcement/grpo_config.hpp"
 
 namespace plumbline::placement_search_test {
 namespace {
 
-RunConfig config_with(const Overrides& changes) {
-  Overrides all = {{"model", "qwen2.5-7b", ""},
-                   {"task", "grpo", ""},
-                   {"hardware", "h100-sxm-80gb", ""},
-                   {"software", "megatron-core", ""},
-                   {"world_size", "8", ""},
-                   {"zero_stage", "1", ""},
-                   {"seq_length", "2048", ""},
-                   {"prompt_length", "512", ""},
-                   {"max_new_tokens", "1536", ""},
-                   {"global_batch_size", "64", ""},
-                   {"num_prompts_per_step", "16", ""},
-                   {"num_generations_per_prompt", "8", ""},
-                   {"response_length_mean", "800", ""},
-                   {"response_length_sigma", "0.5", ""},
-                   {"rollout_software", "vllm", ""},
-                   {"rl_framework", "nemo-rl", ""}};
-  for (const auto& change : changes) all.push_back(change);
-  return load_run_config("", all);
+RunConfig config_with(Overrides changes) {
+  changes.insert(changes.begin(), {"rl_framework", "nemo-rl", ""});
+  return test::grpo_config(changes);
 }
 
 ReinforcementPrediction alone(const RunConfig& config) {

@@ -16,8 +16,8 @@
 #include "analysis/reinforcement/rl_framework.hpp"
 #include "bench/plan/plan.hpp"
 #include "core/base/error.hpp"
-#include "core/config_text/load_config.hpp"
 #include "core/reinforcement/phases.hpp"
+#include "tests/analysis/reinforcement/grpo_config.hpp"
 
 namespace plumbline::reinforcement_prediction_test {
 namespace {
@@ -25,29 +25,8 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-RunConfig config_with(const Overrides& changes) {
-  Overrides all = {{"model", "qwen2.5-7b", ""},
-                   {"task", "grpo", ""},
-                   {"hardware", "h100-sxm-80gb", ""},
-                   {"software", "megatron-core", ""},
-                   {"world_size", "8", ""},
-                   {"tensor_model_parallel_size", "2", ""},
-                   {"zero_stage", "1", ""},
-                   {"seq_length", "2048", ""},
-                   {"prompt_length", "512", ""},
-                   {"max_new_tokens", "1536", ""},
-                   {"global_batch_size", "64", ""},
-                   {"num_prompts_per_step", "16", ""},
-                   {"num_generations_per_prompt", "8", ""},
-                   {"response_length_mean", "800", ""},
-                   {"response_length_sigma", "0.5", ""},
-                   {"rollout_software", "vllm", ""}};
-  for (const auto& change : changes) all.push_back(change);
-  return load_run_config("", all);
-}
-
 ReinforcementPrediction predicted(const Overrides& changes = {}) {
-  const RunConfig config = config_with(changes);
+  const RunConfig config = test::grpo_config(changes);
   return predict_reinforcement(config, *find_hardware_preset(config.machine.hardware), step_for);
 }
 
@@ -87,7 +66,7 @@ TEST(ReinforcementPrediction, TrainsACriticInPpo) {
   EXPECT_THAT(names_of(made), ElementsAre("refit", "rollout", "scores", "reference log-probabilities",
                                           "values", "actor log-probabilities", "critic updates", "updates"));
   const StepPhase& update = phase_of(made, "updates");
-  const ModelConfig model = config_with({}).model;
+  const ModelConfig model = test::grpo_config({}).model;
   const Bytes actor = part_of(update, "actor parameters"), critic = part_of(update, "critic parameters");
   const std::int64_t output = model.vocab * model.hidden / 2 * 2;  // bf16, of two tensor ranks
   EXPECT_NEAR(static_cast<double>((actor - critic).value), static_cast<double>(output), 1e6);
@@ -121,12 +100,12 @@ TEST(ReinforcementPrediction, AddsTheWorkOfItsFramework) {
   EXPECT_EQ(phase_of(slime, "load actor").time, phase_of(without, "load actor").time);
 }
 
-/// The same lengths from a file, in any order, and more responses than it has.
+/// Lengths from a file, in any order, for more responses than it has.
 TEST(ReinforcementPrediction, TakesLengthsFromAFile) {
   const std::string path = testing::TempDir() + "lengths.txt";
   std::ofstream(path) << "100 300\n200\n9999999\n";
   const Overrides file = {{"response_lengths", path, ""}, {"response_length_mean", "0", ""}};
-  const std::vector<std::int64_t> lengths = response_lengths(config_with(file));
+  const std::vector<std::int64_t> lengths = response_lengths(test::grpo_config(file));
   for (const std::int64_t each : {100, 200, 300, 1536})
     EXPECT_EQ(std::count(lengths.begin(), lengths.end(), each), 32);
   EXPECT_DOUBLE_EQ(predicted(file).rollout.mean_response, (100 + 200 + 300 + 1536) / 4.0);
@@ -219,7 +198,7 @@ TEST(FittingChange, Fits) {
       {{"model", "qwen2.5-14b", ""}, {"micro_batch_size", "4", ""}},
   };
   for (const Overrides& changes : too_large) {
-    const RunConfig config = config_with(changes);
+    const RunConfig config = test::grpo_config(changes);
     const HardwareProfile& hardware = *find_hardware_preset(config.machine.hardware);
     ASSERT_FALSE(predict_reinforcement(config, hardware, step_for).fits);
     const std::optional<std::string> change = fitting_change(config, hardware, step_for);

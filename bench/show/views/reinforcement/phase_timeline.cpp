@@ -83,7 +83,7 @@ class PhasePicture {
       text_ += "</g>\n";
     }
   }
-  /// Of the ranks that train, by phase.
+  /// Memory of the ranks that train, by phase.
   void draw_memory(double y) {
     const Bytes most = std::max(made_.limit, made_.phases[made_.fullest].needed);
     text_ += fmt::format("<text x=\"8\" y=\"{}\">{}</text>\n", y + 14, brief_bytes(most));
