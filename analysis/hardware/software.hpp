@@ -96,6 +96,10 @@ struct SoftwareMemory {
   double kept_logit_bytes = 0;      // of it, until the backward
   double logit_gradient_bytes = 0;  // held besides in the backward
   double held_logit_bytes = 0;      // at all times, from one step to the next
+  /// bitsandbytes' linear layers and Adam (or torchao's) may take the place of its own; their scales are
+  /// sharded with the weights.
+  bool blockwise_quantization = false;
+  bool sharded_scales = false;
   double metric_logit_bytes = 0;    // held while metrics are computed, after the backward
 
   /// Bytes of a gradient element, held and reduced, where training is in bf16 or in another type.

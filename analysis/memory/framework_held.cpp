@@ -1,8 +1,17 @@
 // Memory that another training framework holds for the whole run.
 #include "analysis/memory/framework_memory.hpp"
+#include "analysis/work/frozen_weights.hpp"
 #include "analysis/work/parameter_units.hpp"
 
 namespace plumbline {
+namespace {
+
+/// Tensors of fewer elements keep fp32 states (bitsandbytes-foundation/bitsandbytes@95f9af30
+/// optim/optimizer.py, min_8bit_size).
+constexpr std::int64_t kLeastBlockwise = 4096;
+constexpr double kBlockwiseStates = 2 * (1 + 4.0 / 256);
+
+}  // namespace
 
 double framework_state_bytes(const Software& sw, double parameters, int replicas, int zero) {
   const double weights = sw.memory.state_bytes - sw.memory.gradient_bytes - sw.memory.optimizer_state_bytes;
@@ -43,7 +52,19 @@ MemoryBreakdown framework_held_bytes(std::span<const StageShape> stages) {
   // @0031bfb0, dtype bf16). torchtitan's adapters have the type of their weight
   // (components/lora.py@0b83f010).
   held[Category::parameters] = bytes(elements - experts, weights, any.sharding.zero >= 3);
-  held[Category::parameters] += bytes(frozen, static_cast<double>(any.numerics.e()), any.sharding.zero >= 3);
+  double linear = 0;  // quantized
+  double scales = 0;  // bytes
+  if (any.adapters.quantized()) {
+    for (const StageShape& s : stages) {
+      linear += static_cast<double>(s.over_layers(layer_matrices));
+      scales += static_cast<double>(s.layers) * frozen_scale_bytes(s);
+    }
+    held[Category::parameters] += bytes(frozen_packed_bytes(any, linear), 1, any.sharding.zero >= 3);
+    // bitsandbytes' scales are no parameters, which FSDP and ZeRO 3 leave whole.
+    held[Category::parameters] += bytes(scales, 1, any.sharding.zero >= 3 && sw.memory.sharded_scales);
+  }
+  held[Category::parameters] +=
+      bytes(frozen - linear, static_cast<double>(any.numerics.e()), any.sharding.zero >= 3);
   held[Category::parameters] += bytes(experts / piece_of_experts(3), weights, false);
   // Layer weights in the forms that FP8 products read, kept from one step to the next: besides those in 16
   // bit, or instead of them.
@@ -61,6 +82,11 @@ MemoryBreakdown framework_held_bytes(std::span<const StageShape> stages) {
   const double states = sw.memory.optimizer_state_bytes - any.numerics.state_bytes_less;
   held[Category::optimizer] = bytes(trained, states, any.sharding.zero >= 1) +
                               bytes(experts / any.expert.state_shards, states, false);
+  if (any.numerics.blockwise_states && any.stream.hidden < kLeastBlockwise && !any.adapters.frozen()) {
+    for (const StageShape& s : stages)
+      held[Category::optimizer] +=
+          bytes(static_cast<double>(vectors_of(s).total()), 8 - kBlockwiseStates, any.sharding.zero >= 1);
+  }
   held[Category::workspace].value = static_cast<std::int64_t>(sw.memory.workspace_bytes);
   if (const StageShape& last = stages.back(); last.scores()) {
     held[Category::logits].value = static_cast<std::int64_t>(

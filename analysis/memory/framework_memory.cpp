@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "analysis/work/framework_list.hpp"
+#include "analysis/work/frozen_weights.hpp"
 #include "analysis/work/parameter_units.hpp"
 #include "core/base/error.hpp"
 
@@ -193,6 +194,7 @@ std::int64_t passing_bytes(const StageShape& s) {
     const std::int64_t group = s.recomputation.granularity == Recompute::full ? s.recomputation.layers : 1;
     bytes += std::max<std::int64_t>(0, kept_bytes(s, false) * group - framework_layer_bytes(s));
   }
+  bytes += dequantized_bytes(s);
   return s.sharding.double_buffers ? bytes : bytes + framework_unit_buffers(s);
 }
 
@@ -294,7 +296,11 @@ void run_backward(const StageShape& s, Replay& replay, std::int64_t frees, bool 
 }  // namespace
 
 std::int64_t framework_unit_buffers(const StageShape& s) {
-  const std::int64_t parameters = s.sharding.zero == 3 ? (gathers_fp8(s) ? 1 : 2) * layer_matrices(s) : 0;
+  const std::int64_t matrices = s.sharding.zero == 3 ? layer_matrices(s) : 0;
+  const std::int64_t parameters =
+      s.adapters.quantized()
+          ? static_cast<std::int64_t>(frozen_packed_bytes(s, static_cast<double>(matrices)))
+          : (gathers_fp8(s) ? 1 : 2) * matrices;
   const std::int64_t gradients = s.sharding.zero == 3 ? s.numerics.g() * trainable_layer(s) : 0;
   return 2 * (parameters + gradients);
 }
@@ -350,6 +356,8 @@ ActionProfile framework_action_profile(const StageShape& s, ActionType type) {
       replay.take(Category::workspace, framework_tower_bytes(s).passing);
       replay.give(Category::workspace, framework_tower_bytes(s).passing);
       replay.take(Category::activations, stage_bytes(s));
+      replay.take(Category::workspace, dequantized_bytes(s));
+      replay.give(Category::workspace, dequantized_bytes(s));
       if (s.scores()) {
         replay.take(Category::logits, loss_bytes(s));
         replay.give(Category::logits, loss_bytes(s) - softmax_bytes(s));

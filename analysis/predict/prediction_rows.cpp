@@ -160,20 +160,48 @@ Refusal rank_capacity(const C& c, const S& software, const H* /*hardware*/) {
       c.mixture.rank_capacity_factor, c.machine.software);
 }
 
-/// Megatron-Core's as well.
+/// Megatron-Core's as well, or bitsandbytes'.
 Refusal lean_states(const C& c, const S& software, const H* /*hardware*/) {
-  if (!c.optimizer.lean() || software.communication.buckets()) return std::nullopt;
   const OptimizerConfig& optimizer = c.optimizer;
+  if (optimizer.blockwise() && !software.memory.blockwise_quantization) {
+    return fmt::format(
+        "exp_avg_dtype: found int8 with {}, whose optimizer has no 8-bit states; expected fp32, or software: "
+        "deepspeed",
+        c.machine.software);
+  }
+  if (!optimizer.lean() || software.communication.buckets()) return std::nullopt;
+  if (optimizer.blockwise() && !optimizer.store_param_remainders) return std::nullopt;
   const bool first = optimizer.exp_avg_dtype != MomentDType::fp32;
-  const bool moments = first || optimizer.exp_avg_sq_dtype != MomentDType::fp32;
+  const bool moments = !optimizer.blockwise() && (first || optimizer.exp_avg_sq_dtype != MomentDType::fp32);
   return fmt::format(
       "{}: found {} with {}, whose optimizer has fp32 states; expected {}, or software: "
       "megatron-core",
-      first     ? "exp_avg_dtype"
-      : moments ? "exp_avg_sq_dtype"
-                : "store_param_remainders",
+      !moments ? "store_param_remainders"
+      : first  ? "exp_avg_dtype"
+               : "exp_avg_sq_dtype",
       moments ? moment_dtype_name(first ? optimizer.exp_avg_dtype : optimizer.exp_avg_sq_dtype) : "true",
       c.machine.software, moments ? "fp32" : "false");
+}
+
+/// bitsandbytes' linear layers. Sharding cuts floating-point parameters: neither 8-bit weights nor GPTQ's.
+Refusal quantized_weights(const C& c, const S& software, const H* /*hardware*/) {
+  if (!c.finetune.quantized()) return std::nullopt;
+  const char* const found = frozen_weights_name(c.finetune.frozen_weights);
+  if (!software.memory.blockwise_quantization || software.fp8.always) {
+    return fmt::format(
+        "frozen_weights: found {} with {}, which has no such weights; expected native, or software: "
+        "deepspeed",
+        found, c.machine.software);
+  }
+  const bool shards =
+      c.parallel.data() > 1 && (software.communication.sharded || c.parallel.dp.zero_stage == 3);
+  const bool four_bit_floats = c.finetune.frozen_weights == FrozenWeights::nf4 ||
+                               c.finetune.frozen_weights == FrozenWeights::nf4_double;
+  if (!shards || four_bit_floats) return std::nullopt;
+  return fmt::format(
+      "frozen_weights: found {} with sharded parameters, which only 4-bit floats of bitsandbytes can be; "
+      "expected nf4, or software: deepspeed with zero_stage 2",
+      found);
 }
 
 Refusal graphs(const C& c, const S& software, const H* /*hardware*/) {
@@ -276,8 +304,10 @@ constexpr PredictionRow kRows[] = {
     {"overlap_param_gather_with_optimizer_step", "true", "Megatron-Core", false, true, gather_with_update},
     {"fsdp_double_buffer", "true", "Megatron-FSDP", false, true, double_buffer},
     {"moe_expert_rank_capacity_factor", "above 0", "Megatron-Core", false, true, rank_capacity},
-    {"exp_avg_dtype", "other than fp32, as exp_avg_sq_dtype and store_param_remainders", "Megatron-Core",
-     false, true, lean_states},
+    {"exp_avg_dtype", "other than fp32, as exp_avg_sq_dtype and store_param_remainders",
+     "Megatron-Core, or bitsandbytes' int8", false, true, lean_states},
+    {"frozen_weights", "other than native", "a software of PyTorch's linear layers", false, true,
+     quantized_weights},
     {"cuda_graph_impl", "local, transformer_engine, full_iteration", "a software that captures graphs", false,
      true, graphs},
     {"fp4_format", "e2m1", "a software with NVFP4", false, true, four_bit_software},

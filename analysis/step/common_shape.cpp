@@ -291,8 +291,10 @@ void set_own_step(const RunConfig& config, StageShape& shape) {
   spread_own_experts(config, shape);
 }
 
-std::int64_t bytes_of(MomentDType type) {
-  constexpr std::int64_t kBytes[] = {4, 2, 2, 1};
+/// int8: with an fp32 scale per 256 elements (bitsandbytes-foundation/bitsandbytes@95f9af30
+/// optim/optimizer.py, init_state; pytorch/ao's AdamW8bit alike).
+double bytes_of(MomentDType type) {
+  constexpr double kBytes[] = {4, 2, 2, 1, 1 + 4.0 / 256};
   return kBytes[static_cast<std::size_t>(type)];
 }
 
@@ -300,9 +302,11 @@ std::int64_t bytes_of(MomentDType type) {
 /// Remainders are Transformer Engine's FusedAdam's own: it writes the 16-bit weight itself, where a pass
 /// copies master weights back (4 + 2), and takes a 16-bit gradient as it is, where one copies it to fp32
 /// (2 + 4).
-void set_lean_states(const OptimizerConfig& optimizer, NumericsShape& numerics) {
-  const auto moments =
-      static_cast<double>(8 - bytes_of(optimizer.exp_avg_dtype) - bytes_of(optimizer.exp_avg_sq_dtype));
+void set_lean_states(const OptimizerConfig& optimizer, const Software& framework, NumericsShape& numerics) {
+  if (!optimizer.lean()) return;
+  const double whole = std::min(8.0, framework.memory.optimizer_state_bytes);  // torchtune's: bf16
+  const double moments = whole - bytes_of(optimizer.exp_avg_dtype) - bytes_of(optimizer.exp_avg_sq_dtype);
+  numerics.blockwise_states = optimizer.blockwise();
   numerics.state_bytes_less = moments + (optimizer.store_param_remainders ? 2 : 0);
   numerics.update_bytes_less = 2 * moments;
   if (optimizer.store_param_remainders)
@@ -338,7 +342,7 @@ void set_framework(const RunConfig& config, const Software& framework, StageShap
   shape.numerics.fp8_history = 0;
   if (framework.memory.gradient_bytes_in(shape.numerics.type == DType::bf16) <= 2)
     shape.numerics.grad_type = shape.numerics.type;
-  set_lean_states(config.optimizer, shape.numerics);
+  set_lean_states(config.optimizer, framework, shape.numerics);
   // Megatron-FSDP may leave parameters whole (data_parallel_sharding_strategy optim_grads).
   const bool whole = framework.communication.buckets() && config.parallel.dp.zero_stage == 2;
   if (framework.communication.sharded) shape.sharding.zero = whole ? 2 : 3;
@@ -384,7 +388,9 @@ StageShape common_shape(const RunConfig& config, const Software& software) {
                       shape.traits.own_lists,
                       config.finetune.scale() != 1,
                       apart.qkv,
-                      apart.fc1};
+                      apart.fc1,
+                      false,
+                      config.finetune.frozen_weights};
   }
   shape.adapters.all_frozen = config.finetune.freeze_language_model;
   if (shape.traits.own_lists) {

@@ -89,10 +89,11 @@ struct NumericsShape {
   double operand_bytes = 1;      // of an element of them, with the scales of NVFP4's blocks
   std::int64_t fp8_history = 0;  // largest values kept of every slot; 0 without delayed scaling
   Fp8Recipe fp8_recipe = Fp8Recipe::delayed;
-  double state_bytes_less = 0;   // held per parameter than the optimizer's fp32 states of the software
-  double update_bytes_less = 0;  // and moved per parameter and step
-  bool cuda = false;             // backend cuda, whose attention has a scratch of another size
-  bool deterministic = false;    // and of yet another where it gives the same bits every time
+  double state_bytes_less = 0;    // held per parameter than the optimizer's fp32 states of the software
+  bool blockwise_states = false;  // in 8 bits, those of small tensors in fp32
+  double update_bytes_less = 0;   // and moved per parameter and step
+  bool cuda = false;              // backend cuda, whose attention has a scratch of another size
+  bool deterministic = false;     // and of yet another where it gives the same bits every time
 
   std::int64_t e() const { return size_of(type); }
   std::int64_t g() const { return size_of(grad_type); }
@@ -172,6 +173,8 @@ struct AdapterShape {
   bool qkv_apart = false;   // q, k and v have an A each
   bool fc1_apart = false;   // so have gate and up
   bool all_frozen = false;  // there are no adapters either
+  FrozenWeights weights = FrozenWeights::native;
+  bool quantized() const { return weights != FrozenWeights::native; }
   bool frozen() const { return rank > 0 || all_frozen; }
   friend bool operator==(const AdapterShape&, const AdapterShape&) = default;
 };

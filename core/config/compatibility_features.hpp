@@ -331,7 +331,11 @@ constexpr Feature kModuleLoss{
     WHEN(c.prediction.loss_scaling_factor != PredictionConfig().loss_scaling_factor),
     VALUE(c.prediction.loss_scaling_factor)};
 constexpr Feature kLora{"frozen", "lora", WHEN(c.finetune.lora()),
-                        TEXT(c.finetune.canonical() ? "canonical_lora" : "lora")};
+                        TEXT(!c.finetune.lora()       ? "none"
+                             : c.finetune.canonical() ? "canonical_lora"
+                                                      : "lora")};
+constexpr Feature kQuantizedWeights{"frozen_weights", "other than native", WHEN(c.finetune.quantized()),
+                                    TEXT(frozen_weights_name(c.finetune.frozen_weights))};
 constexpr Feature kImages{"images_per_sequence", "above 0", WHEN(c.batch.images_per_sequence > 0),
                           VALUE(c.batch.images_per_sequence)};
 constexpr Feature kImageTokens{"image_tokens", "other than the default",

@@ -292,6 +292,13 @@ std::optional<std::string> frozen_parts_limit(const C& c) {
          "nothing trains";
 }
 
+std::optional<std::string> moments_limit(const C& c) {
+  const OptimizerConfig& o = c.optimizer;
+  if (!o.blockwise() || o.exp_avg_dtype == o.exp_avg_sq_dtype) return std::nullopt;
+  return fmt::format("exp_avg_dtype: found {} with exp_avg_sq_dtype {}, expected int8 for both or none",
+                     moment_dtype_name(o.exp_avg_dtype), moment_dtype_name(o.exp_avg_sq_dtype));
+}
+
 std::optional<std::string> adapter_limit(const C& c) {
   if (!c.finetune.lora() || c.finetune.lora_rank <= c.model.hidden) return std::nullopt;
   return fmt::format("lora_rank: found {}, expected at most the hidden size {}", c.finetune.lora_rank,

@@ -141,6 +141,7 @@ constexpr CompatibilityRow kRows[] = {
     excludes(kSecondMoment, kOwn, "whose states are fp32", "fp32, or software: megatron-core", kOwnStep),
     excludes(kRemainders, kOwn, "whose states are fp32", "false, or software: megatron-core", kOwnStep),
     needs(kRemainders, kBf16, "", "false", kOtherSoftware),
+    limits("exp_avg_dtype", "int8 for both moments or none", moments_limit, kOtherSoftware),
     // Mixtures of experts.
     needs(kBiasRate, kBiasedExperts, "whose experts have no bias", "no such key"),
     needs(kPadded, kCapacity, "so that nothing is dropped", "false"),
@@ -259,6 +260,13 @@ constexpr CompatibilityRow kRows[] = {
     excludes(kLora, kSharedHeads, "whose copies of a head have an adapter each",
              "none, or fewer tensor ranks", kOwnStep),
     limits("lora_rank", "at most the hidden size", adapter_limit),
+    needs(kQuantizedWeights, kLora, "whose weights train", "native, or frozen: lora"),
+    excludes(kQuantizedWeights, kOwn, "whose frozen weights keep their type",
+             "native, or software: deepspeed", kOwnStep),
+    excludes(kQuantizedWeights, kFp8, "whose products read other operands", "native, or fp8_format: none",
+             kOtherSoftware),
+    excludes(kQuantizedWeights, kTensor, "whose ranks split blocks", "native, or 1", kOtherSoftware),
+    excludes(kQuantizedWeights, kGenerate, "whose weights keep their type", "native"),
     // Images, and frozen parts of a model that reads them.
     needs(kImages, kTower, "which has no vision tower", "0"),
     excludes(kImages, kOwn, "which has no vision tower", "0, or software: megatron-bridge", kOwnStep),

@@ -37,7 +37,8 @@ constexpr KeyNames<2> kAttentionBackends = {"fused", "unfused"};
 constexpr KeyNames<3> kFrozen = {"none", "lora", "canonical_lora"};
 constexpr KeyNames<5> kTasks = {"train", "sft", "generate", "grpo", "ppo"};
 constexpr KeyNames<3> kLoraTargets = {"qkv", "attention", "all"};
-constexpr KeyNames<4> kMomentDTypes = {"fp32", "bf16", "fp16", "fp8"};
+constexpr KeyNames<5> kFrozenWeights = {"native", "nf4", "nf4_double", "int8", "int4"};
+constexpr KeyNames<5> kMomentDTypes = {"fp32", "bf16", "fp16", "fp8", "int8"};
 constexpr KeyNames<2> kGradDTypes = {"fp32", "same"};
 constexpr KeyNames<3> kFp8Formats = {"none", "e4m3", "hybrid"};
 constexpr KeyNames<2> kFp4Formats = {"none", "e2m1"};
@@ -228,6 +229,7 @@ std::vector<ConfigKey> make_keys() {
       integer_key("lora_rank", "", at(&C::finetune, &FinetuneConfig::lora_rank), 1, kMostRanks),
       number_key("lora_alpha", at(&C::finetune, &FinetuneConfig::lora_alpha), 0, 1e6),
       choice_key("lora_targets", at(&C::finetune, &FinetuneConfig::lora_targets), kLoraTargets),
+      choice_key("frozen_weights", at(&C::finetune, &FinetuneConfig::frozen_weights), kFrozenWeights),
       boolean_key("freeze_language_model", at(&C::finetune, &FinetuneConfig::freeze_language_model)),
       boolean_key("freeze_vision_model", at(&C::finetune, &FinetuneConfig::freeze_vision_model)),
       boolean_key("freeze_vision_projection", at(&C::finetune, &FinetuneConfig::freeze_vision_projection)),

@@ -141,6 +141,7 @@ inline const std::map<std::string, std::vector<std::string>>& other_values() {
       {"frozen", {"lora"}},
       {"lora_rank", {"4"}},
       {"lora_targets", {"qkv"}},
+      {"frozen_weights", {"nf4"}},
       {"lora_alpha", {"8"}},
       {"freeze_language_model", {"true"}},
       {"freeze_vision_model", {"true"}},

@@ -52,7 +52,7 @@ PREDICTED = {
     "first_last_layers_bf16": "true", "num_layers_at_start_in_bf16": "2", "num_layers_at_end_in_bf16": "0",
     "fp8_dot_product_attention": "true", "grad_dtype": "same", "optimizer": "sgd",
     "exp_avg_dtype": "bf16", "exp_avg_sq_dtype": "fp8", "store_param_remainders": "true",
-    "frozen": "lora", "lora_rank": "3", "lora_alpha": "5", "lora_targets": "all", "freeze_language_model": "true", "freeze_vision_model": "true",
+    "frozen": "lora", "lora_rank": "3", "lora_alpha": "5", "lora_targets": "all", "frozen_weights": "nf4", "freeze_language_model": "true", "freeze_vision_model": "true",
     "freeze_vision_projection": "true",
     "make_vocab_size_divisible_by": "1024",
     "ddp_bucket_size": "1000000000", "memory_budget": "1MiB", "nccl_ub": "true",

@@ -76,6 +76,8 @@ constexpr ProfileField<SoftwareMemory> kMemory[] = {
     {"kept_logit_bytes", &SoftwareMemory::kept_logit_bytes},
     {"logit_gradient_bytes", &SoftwareMemory::logit_gradient_bytes},
     {"held_logit_bytes", &SoftwareMemory::held_logit_bytes},
+    {"blockwise_quantization", &SoftwareMemory::blockwise_quantization},
+    {"sharded_scales", &SoftwareMemory::sharded_scales},
     {"metric_logit_bytes", &SoftwareMemory::metric_logit_bytes},
 };
 constexpr ProfileField<SoftwareHost> kHost[] = {

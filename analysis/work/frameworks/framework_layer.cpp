@@ -3,11 +3,13 @@
 #include "analysis/work/frameworks/framework_adapters.hpp"
 #include "analysis/work/frameworks/framework_attention.hpp"
 #include "analysis/work/frameworks/framework_calls.hpp"
+#include "analysis/work/frameworks/framework_frozen.hpp"
 #include "analysis/work/frameworks/framework_llama.hpp"
 #include "analysis/work/frameworks/framework_mamba.hpp"
 #include "analysis/work/frameworks/framework_mixture.hpp"
 #include "analysis/work/frameworks/framework_python.hpp"
 #include "analysis/work/frameworks/torchtitan_deepseek.hpp"
+#include "analysis/work/frozen_weights.hpp"
 #include "analysis/work/parameter_units.hpp"
 
 namespace plumbline {
@@ -183,7 +185,10 @@ void forward(const StageShape& s, std::int64_t window, Wanted wanted, FrameworkC
   calls.casts(s.stream.tokens * (mixed_width(s) + (s.mixture() ? 0 : s.mlp.ffn)), false);
   // Gathered parameters are copied out of the communication buffer, and cast if products read FP8.
   if (s.sharding.zero >= 3 && !sw.communication.gathers_in_place)
-    calls.stream("copy parameters", layer_matrices(s), gathers_fp8(s) ? 2 : 4);
+    calls.stream("copy parameters", layer_matrices(s),
+                 s.adapters.quantized() ? 2 * frozen_packed_bytes(s, 1)
+                 : gathers_fp8(s)       ? 2
+                                        : 4);
   if (s.sharding.zero >= 3 && !gathers_fp8(s) && !sw.fp8.always) calls.casts(layer_matrices(s), false);
   if (wanted.edges == Edges::none) return;
   if (s.attention.latent()) LatentCalls(s, calls).gather();
@@ -322,7 +327,7 @@ void framework_layer(const StageShape& s, LayerPass pass, std::int64_t window, b
                                                 norm_operators(s, false) +
                                                 calls.cast_operators(2 * static_cast<int>(s.block.blocks)),
                                             true) +
-                                  adapters.forward());
+                                  adapters.forward() + FrozenCalls::append(s, false, true, calls));
     case LayerPass::backward_input:
       backward_input(s, window, overlaps, calls);
       calls.run_alongside(true);
@@ -332,7 +337,7 @@ void framework_layer(const StageShape& s, LayerPass pass, std::int64_t window, b
                                                 norm_operators(s, true) +
                                                 calls.cast_operators(2 * static_cast<int>(s.block.blocks)),
                                             true) +
-                                  adapters.backward_input());
+                                  adapters.backward_input() + FrozenCalls::append(s, true, true, calls));
     case LayerPass::backward_weight:
       backward_weight(s, !overlaps, calls);
       return calls.layer_launches(s.adapters.frozen() ? adapters.backward_weight()
@@ -351,7 +356,8 @@ void framework_recomputation(const StageShape& s, std::int64_t window, UnitWork&
     if (s.mixture()) MixtureCalls(s, calls).launches(false);
     layer_python(s, LayerPass::forward, calls);
     // The checkpoint saves and restores random states.
-    return calls.layer_launches(1.15 * (launched + AdapterCalls(s, calls).forward()));
+    return calls.layer_launches(1.15 * (launched + AdapterCalls(s, calls).forward() +
+                                        FrozenCalls::append(s, false, !stops_early, calls)));
   }
   if (s.recomputation.granularity != Recompute::selective) return;
   // Pointwise work again, and half of the products; attention's result is kept.

@@ -7,6 +7,7 @@
 #include "analysis/step/vision_tower.hpp"
 #include "analysis/work/action_parts.hpp"
 #include "analysis/work/frameworks/framework_calls.hpp"
+#include "analysis/work/frozen_weights.hpp"
 #include "analysis/work/parameter_units.hpp"
 #include "core/base/error.hpp"
 
@@ -47,9 +48,12 @@ class FrameworkBuilder : public PartList {
     part.final_gradient = kind.gradient;
     write(part);
     if (kind.values && s_.sharding.zero >= 3) {
+      const bool packed = !kind.apart && shape.adapters.quantized();
+      const auto bytes = static_cast<std::int64_t>(frozen_packed_bytes(shape, static_cast<double>(unit)));
       part.gather = CallList::collective_call(
-          CallKind::all_gather, "parameter all-gather", Group::data, s_.sharding.state_shards, unit,
-          !kind.apart && gathers_fp8(shape) ? DType::fp8_e4m3 : s_.numerics.type);
+          CallKind::all_gather, "parameter all-gather", Group::data, s_.sharding.state_shards,
+          packed ? bytes : unit,
+          packed || (!kind.apart && gathers_fp8(shape)) ? DType::fp8_e4m3 : s_.numerics.type);
     }
     if (kind.gradient && s_.sharding.zero >= 2) {
       const std::int64_t trains = kind.trained >= 0       ? kind.trained

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <iterator>
+#include <string>
 #include <string_view>
+#include <vector>
 
 namespace plumbline {
 namespace {
@@ -39,17 +41,53 @@ constexpr Layer kLayers[] = {{"all", kAll},
                              {"linear_proj", kOutput},
                              {"dense", kOutput},
                              {"linear_fc1", kGate | kUp},
-                             {"linear_fc2", kDown}};
+                             {"linear_fc2", kDown},
+                             {"c_fc", kGate | kUp},
+                             {"c_proj", kOutput | kDown},
+                             {"out_proj", kOutput},
+                             {"fc1", kGate | kUp},
+                             {"fc2", kDown},
+                             {"dense_h_to_4h", kGate | kUp},
+                             {"dense_4h_to_h", kDown}};
+
+/// "q_proj" of "self_attn.q_proj".
+std::string_view without_module(std::string_view name) {
+  for (const std::string_view module : {"self_attn.", "mlp."})
+    if (name.starts_with(module)) name.remove_prefix(module.size());
+  return name;
+}
+
+/// Names of a pattern that ends with alternatives, "(mlp|self_attn).(q|v)_proj": q_proj and v_proj.
+std::vector<std::string> names_of(const std::string& given) {
+  const std::size_t open = given.rfind('(');
+  const std::size_t close = given.rfind(')');
+  const bool of_layers = given.find("layers") != std::string::npos && given.find("|.*") == std::string::npos;
+  if (!of_layers || open == std::string::npos || close == std::string::npos || close < open) return {given};
+  std::vector<std::string> names;
+  std::string name;
+  for (const char c : given.substr(open + 1, close - open - 1) + "|") {
+    if (c != '|') {
+      name += c;
+    } else {
+      names.push_back(name + given.substr(close + 1));
+      name.clear();
+    }
+  }
+  return names;
+}
 
 }  // namespace
 
 std::optional<AdapterTargets> adapter_targets(const std::set<std::string>& names) {
   unsigned parts = 0;
-  for (const std::string& name : names) {
-    const auto* const layer = std::find_if(std::begin(kLayers), std::end(kLayers),
-                                           [&](const Layer& each) { return each.name == name; });
-    if (layer == std::end(kLayers)) return std::nullopt;
-    parts |= layer->parts;
+  for (const std::string& given : names) {
+    for (const std::string& whole : names_of(given)) {
+      const std::string_view name = without_module(whole);
+      const auto* const layer = std::find_if(std::begin(kLayers), std::end(kLayers),
+                                             [&](const Layer& each) { return each.name == name; });
+      if (layer == std::end(kLayers)) return std::nullopt;
+      parts |= layer->parts;
+    }
   }
   if ((parts & ~kAttention) != 0) return AdapterTargets{"all", parts == kAll};
   if ((parts & kOutput) != 0) return AdapterTargets{"attention", parts == kAttention};

@@ -1,10 +1,13 @@
 #include "core/launch_files/torch/axolotl_settings.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "core/base/one_line.hpp"
 #include "core/launch_files/arguments/argument_table.hpp"
 #include "core/launch_files/arguments/key_names.hpp"
 #include "core/launch_files/arguments/launch_arguments.hpp"
@@ -52,6 +55,22 @@ class AxolotlKeys {
     if (wide || on("fp16")) replace("torch_dtype", "torch_dtype", wide ? "bfloat16" : "float16");
   }
 
+  /// batch_size is that of all micro-batches (axolotl/utils/config, gradient_accumulation_steps).
+  void take_batch() {
+    const auto size = [](const std::string& text) {
+      return text.find_first_not_of("0123456789") == std::string::npos && text.size() < 10 && !text.empty()
+                 ? std::stoll(text)
+                 : 0;
+    };
+    const std::int64_t whole = size(value("batch_size"));
+    const std::int64_t each = size(value("micro_batch_size"));
+    if (whole <= 0 || each <= 0 || size(value("gradient_accumulation_steps")) > 0) return;
+    const std::string place = find("batch_size")->place;
+    drop("gradient_accumulation_steps");
+    keys_.push_back(
+        {"gradient_accumulation_steps", {fmt::format("{}", std::max<std::int64_t>(1, whole / each))}, place});
+  }
+
   void take_sharding() {
     if (find("gradient_checkpointing") == nullptr)
       replace("gradient_checkpointing", "gradient_checkpointing", "false");
@@ -73,6 +92,7 @@ class AxolotlKeys {
     told.framework = "Axolotl";
     told.beside = beside;
     const LaunchArguments sorted(own, table, told);
+    tell_plugins(sorted);
     LaunchFile file = trainer_launch(std::move(keys), other, names_.as_read(beside), told.framework);
     append_remarks(file, told);
     names_.restore(file, beside);
@@ -80,6 +100,22 @@ class AxolotlKeys {
   }
 
  private:
+  /// Plugins by the module of axolotl.integrations that they are in.
+  static void tell_plugins(const LaunchArguments& sorted) {
+    const LaunchArgument* const plugins = sorted.find("plugins");
+    if (plugins == nullptr) return;
+    for (const std::string& name : plugins->values) {
+      if (name == "None" || name == "[]" || name.find("swanlab") != std::string::npos) continue;
+      if (name.find("cut_cross_entropy") != std::string::npos || name.find(".liger.") != std::string::npos) {
+        sorted.approximated("plugins",
+                            "fused kernels are predicted as the software's own, with logits in fp32");
+      } else {
+        sorted.not_modelled("plugins", fmt::format("{}: kernels or a method of its own", printable(name)));
+        return;
+      }
+    }
+  }
+
   LaunchArgument* find(std::string_view name) {
     const auto found = std::find_if(keys_.rbegin(), keys_.rend(),
                                     [&](const LaunchArgument& each) { return each.name == name; });
@@ -118,6 +154,7 @@ LaunchFile axolotl_launch(std::vector<LaunchArgument> arguments, const OtherFile
   keys.take_adapters();
   keys.take_attention();
   keys.take_types();
+  keys.take_batch();
   keys.take_sharding();
   return keys.read(other, beside);
 }

@@ -14,6 +14,7 @@
 #include "core/launch_files/arguments/quantized_names.hpp"
 #include "core/launch_files/torch/adapter_targets.hpp"
 #include "core/launch_files/torch/deepspeed_settings.hpp"
+#include "core/launch_files/torch/quantized_settings.hpp"
 
 namespace plumbline {
 namespace {
@@ -56,9 +57,9 @@ void set_trainer_sizes(LaunchArguments& from) {
   const char* const model = "model_name_or_path";
   if (from.has(model)) {
     const std::string name = from.text(model, "");
-    if (const std::string_view word = quantization_word(name); !word.empty())
-      from.not_modelled(model, fmt::format("quantized weights, as {} in its name says", word));
-    const ModelConfig* const preset = find_preset(name);
+    const std::string_view word = quantization_word(name);  // "Llama-3-8B" of "Llama-3-8B-AWQ"
+    const std::size_t end = word.empty() ? name.size() : static_cast<std::size_t>(word.data() - name.data());
+    const ModelConfig* const preset = find_preset(name.substr(0, word.empty() || end == 0 ? end : end - 1));
     if (preset != nullptr) {
       from.set("model", preset->name, model);
     } else {
@@ -86,13 +87,14 @@ void set_trainer_sizes(LaunchArguments& from) {
   if (from.file().num_microbatches < 1) from.refuse("gradient_accumulation_steps", "1 or more");
 }
 
-/// LLaMA-Factory's rank and alpha; with use_rslora alpha is divided by the rank's root.
-void set_trainer_adapters(LaunchArguments& from) {
-  const std::int64_t rank = from.integer("lora_rank", 8);
-  if (rank < 1) from.refuse("lora_rank", "1 or more");
-  from.set("lora_rank", fmt::format("{}", rank), "lora_rank");
+/// LLaMA-Factory's rank and alpha, or TRL's; with use_rslora alpha is divided by the rank's root.
+void set_trainer_adapters(LaunchArguments& from, bool peft) {
+  const char* const key = peft ? "lora_r" : "lora_rank";
+  const std::int64_t rank = from.integer(key, peft ? 16 : 8);
+  if (rank < 1) from.refuse(key, "1 or more");
+  from.set("lora_rank", fmt::format("{}", rank), key);
   const auto given = static_cast<double>(rank);
-  const double alpha = gives(from, "lora_alpha") ? from.number("lora_alpha", 0) : 2 * given;
+  const double alpha = gives(from, "lora_alpha") ? from.number("lora_alpha", 0) : peft ? 32 : 2 * given;
   const bool by_root = from.on("use_rslora");
   from.set("lora_alpha", fmt::format("{}", by_root ? alpha * std::sqrt(given) : alpha),
            by_root ? "use_rslora" : "lora_alpha");
@@ -102,18 +104,22 @@ void set_trainer_method(LaunchArguments& from) {
   const std::string stage = from.text("stage", "sft");
   if (stage != "sft" && stage != "pt")
     from.not_modelled("stage", fmt::format("{}, expected sft or pt", stage));
-  const std::string type = from.text("finetuning_type", from.has("stage") ? "lora" : "full");
+  const bool peft = from.on("use_peft");
+  const std::string type = peft ? "lora" : from.text("finetuning_type", from.has("stage") ? "lora" : "full");
+  for (const char* idle : {"lora_r", "lora_target_modules"})
+    if (!peft && from.has(idle)) from.without_effect(idle, "of adapters, which use_peft turns on");
   if (type == "lora") {
-    from.set("frozen", "lora", "finetuning_type");
-    set_trainer_adapters(from);
-    std::set<std::string> targets = trainer_words(from, "lora_target");
-    if (targets.empty()) targets = {"all"};
+    from.set("frozen", "lora", peft ? "use_peft" : "finetuning_type");
+    set_trainer_adapters(from, peft);
+    const char* const key = peft ? "lora_target_modules" : "lora_target";
+    std::set<std::string> targets = trainer_words(from, key);
+    if (targets.empty())
+      targets = peft ? std::set<std::string>{"q_proj", "v_proj"} : std::set<std::string>{"all"};
     if (const auto layers = adapter_targets(targets)) {
-      from.set("lora_targets", layers->key, "lora_target");
-      if (!layers->exact)
-        from.approximated("lora_target", fmt::format("adapters are predicted on {}", layers->key));
+      from.set("lora_targets", layers->key, key);
+      if (!layers->exact) from.approximated(key, fmt::format("adapters are predicted on {}", layers->key));
     } else {
-      from.not_modelled("lora_target", "expected all, or names such as q_proj and gate_proj");
+      from.not_modelled(key, "expected all, or names such as q_proj and gate_proj");
     }
   } else if (type != "full") {
     from.not_modelled("finetuning_type", fmt::format("{}, expected full or lora", type));
@@ -136,10 +142,7 @@ void set_trainer_kernels(LaunchArguments& from) {
     from.refuse(kernel, "auto, fa2, fa3, flash_attention_2, sdpa, eager or disabled");
   from.set("attention_backend", unfused ? "unfused" : "fused", kernel);
   const std::string optimizer = from.text("optim", "adamw_torch");
-  const bool paged = optimizer == "paged_adamw_32bit" || optimizer == "paged_adamw";
-  if (paged) from.approximated("optim", "moments are predicted on the device");
-  if (!paged && optimizer != "sgd" && optimizer != "adamw" && optimizer != "adamw_hf" &&
-      !optimizer.starts_with("adamw_torch"))
+  if (!set_adam_states(from, "optim", optimizer) && optimizer != "sgd")
     from.not_modelled("optim", fmt::format("{}, expected adamw_torch or sgd", optimizer));
   from.set("optimizer", optimizer == "sgd" ? "sgd" : "adam", "optim");
 }
@@ -282,6 +285,9 @@ LaunchFile trainer_launch(std::vector<LaunchArgument> arguments, const OtherFile
   from.attempt([&] { set_trainer_sizes(from); });
   from.attempt([&] { set_trainer_precision(from); });
   from.attempt([&] { set_trainer_method(from); });
+  const bool nested =
+      framework != "Hugging Face's Trainer" || from.has("finetuning_type") || from.has("stage");
+  from.attempt([&] { set_quantized_weights(from, nested); });
   from.attempt([&] { set_trainer_kernels(from); });
   if (gives(from, "distributed_type")) {
     from.attempt([&] { set_accelerate_sharding(from, other); });

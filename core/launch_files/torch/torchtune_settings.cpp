@@ -32,7 +32,8 @@ std::string component(const LaunchArguments& from, const char* key) {
 /// "torchtune.models.llama3_1.lora_llama3_1_8b": a preset, and adapters. Llama 3.3 has the shape of 3.1.
 bool set_tune_model(LaunchArguments& from) {
   std::string name = component(from, kBuilder);
-  if (name.starts_with("qlora_")) from.not_modelled(kBuilder, "quantized weights (qlora)");
+  // torchao's NF4Tensor, whose scales are quantized (torchtune/modules/peft/lora.py, to_nf4).
+  if (name.starts_with("qlora_")) from.set("frozen_weights", "nf4_double", kBuilder);
   const std::size_t prefix = name.find("lora_");
   const bool adapters = prefix == 0 || (prefix == 1 && name[0] == 'q');
   if (adapters) name.erase(0, prefix + 5);
@@ -138,9 +139,12 @@ void set_tune_recomputation(LaunchArguments& from) {
 
 void set_tune_method(LaunchArguments& from) {
   const std::string optimizer = component(from, "optimizer._component_");
-  const bool adam = optimizer == "AdamW" || optimizer == "Adam" || optimizer == "PagedAdamW";
-  if (optimizer == "PagedAdamW")
+  const bool eight = optimizer == "AdamW8bit" || optimizer == "PagedAdamW8bit" || optimizer == "Adam8bit";
+  const bool adam = optimizer == "AdamW" || optimizer == "Adam" || optimizer == "PagedAdamW" || eight;
+  if (optimizer.starts_with("Paged"))
     from.approximated("optimizer._component_", "moments are predicted on the device");
+  for (const char* moment : {"exp_avg_dtype", "exp_avg_sq_dtype"})
+    if (eight) from.set(moment, "int8", "optimizer._component_");
   if (!adam && optimizer != "SGD" && !optimizer.empty())
     from.not_modelled("optimizer._component_",
                       fmt::format("{}, expected AdamW or SGD", printable(optimizer)));

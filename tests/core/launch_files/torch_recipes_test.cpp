@@ -110,6 +110,7 @@ TEST(TorchRecipes, OfTorchtune) {
         {"frozen", "lora"},
         {"lora_rank", "16"},
         {"lora_targets", "qkv"},
+        {"frozen_weights", ""},
         {"software", "torchtitan-compile"},
         {"precision", "fp32"},
         {"tensor_model_parallel_size", "2"},
@@ -118,17 +119,25 @@ TEST(TorchRecipes, OfTorchtune) {
         {"recompute_method", "interval"},
         {"recompute_num_layers", "3"},
         {"clip_grad", "1.0"}}},
+      {tune(
+           "llama2.qlora_llama2_7b",
+           "  lora_attn_modules: ['q_proj']\noptimizer:\n  _component_: bitsandbytes.optim.PagedAdamW8bit\n"),
+       "torchtune",
+       {{"frozen_weights", "nf4_double"},
+        {"frozen", "lora"},
+        {"exp_avg_dtype", "int8"},
+        {"exp_avg_sq_dtype", "int8"}}},
   };
   expect_read(recipes[0]);
+  expect_read(recipes[3]);
   expect_refused({recipes[1].text, "micro: unknown to torchtune's table of arguments"});
   expect_read(recipes[2]);
   EXPECT_EQ(read_launch_file(recipes[2].text, "a.yaml")->approximated.at(0).name, "optimizer_in_bwd");
   const Refused refused[] = {
-      {tune("llama2.qlora_llama2_7b", ""), "quantized weights (qlora)"},
       {tune("llama3_2_vision.llama3_2_vision_11b", ""), "a vision tower"},
       {tune("llama2.llama2_7b", "enable_activation_offloading: True\n"), "activations in host memory"},
-      {tune("llama2.llama2_7b", "optimizer:\n  _component_: torchao.optim.AdamW8bit\n"),
-       "AdamW8bit, expected AdamW or SGD"},
+      {tune("llama2.llama2_7b", "optimizer:\n  _component_: torchao.optim.AdamW4bit\n"),
+       "AdamW4bit, expected AdamW or SGD"},
       {tune("llama2.llama2_7b", "loss:\n  _component_: torchtune.rlhf.loss.DPOLoss\n"),
        "DPOLoss, expected LinearCrossEntropyLoss"},
       {tune("llama2.llama2_7b", "fsdp_cpu_offload: True\n"), "states in host memory"},
@@ -175,19 +184,32 @@ TEST(TorchRecipes, OfAxolotl) {
         {"zero_stage", "3"},
         {"precision", "fp32"},
         {"recompute_granularity", "full"}}},
+      {axolotl(
+           "adapter: qlora\nlora_target_modules: [self_attn.q_proj, c_fc, c_proj]\n"
+           "optimizer: paged_adamw_8bit\nplugins: [axolotl.integrations.liger.LigerPlugin]\nbatch_size: 8\n"),
+       "Axolotl",
+       {{"frozen_weights", "nf4_double"},
+        {"lora_targets", "all"},
+        {"exp_avg_dtype", "int8"},
+        {"exp_avg_sq_dtype", "int8"},
+        {"optimizer", "adam"}}},
+      {axolotl("adapter: lora\nload_in_8bit: true\noptimizer: adamw_bnb_8bit\n"
+               "lora_target_modules: 'model.layers.[\\d]+.(mlp|self_attn).(q|k|v)_proj'\n"),
+       "Axolotl",
+       {{"frozen_weights", "int8"}, {"lora_targets", "qkv"}, {"exp_avg_dtype", "int8"}}},
   };
   for (const Recipe& each : recipes) expect_read(each);
   const auto file = read_launch_file(recipes[0].text, "a.yaml");
   ASSERT_EQ(file->approximated.size(), 1U);
   EXPECT_THAT(file->approximated[0].reason, HasSubstr("8 bytes a parameter"));
   EXPECT_EQ(file->settings[0].origin, "a.yaml:2: micro_batch_size");
+  EXPECT_EQ(read_launch_file(recipes[3].text, "a.yaml")->num_microbatches, 4);
   const auto adapters = read_launch_file(recipes[2].text, "a.yaml");
   EXPECT_EQ(adapters->approximated[0].name, "lora_target_modules");
   const Refused refused[] = {
-      {axolotl("adapter: qlora\n"), "load_in_4bit: not modelled: quantized weights"},
-      {axolotl("adapter: lora\nload_in_8bit: true\n"), "load_in_8bit: not modelled: quantized weights"},
-      {axolotl("optimizer: adamw_bnb_8bit\n"), "optimizer: not modelled: adamw_bnb_8bit"},
-      {axolotl("plugins: [axolotl.integrations.liger.LigerPlugin]\n"), "kernels of their own"},
+      {axolotl("load_in_4bit: true\n"), "load_in_4bit: not modelled: quantized weights without adapters"},
+      {axolotl("optimizer: adamw_torch_4bit\n"), "optimizer: not modelled: adamw_torch_4bit"},
+      {axolotl("plugins: [axolotl.integrations.kernels.KernelsPlugin]\n"), "kernels or a method of its own"},
       {axolotl("rl: dpo\n"), "another loss, method"},
       {axolotl("context_parallel_size: 2\n"), "parallelism over sequences"},
       {axolotl("gradient_checkpointing: offload\n"), "found \"offload\", expected true or false"},
@@ -349,8 +371,10 @@ TEST(TorchRecipes, QuantizedCheckpointsAreKnownByTheirNames) {
     EXPECT_EQ(quantization_word(each.name), each.word) << each.name;
     EXPECT_EQ(lossy_quantization_word(each.name), each.lossy) << each.name;
   }
-  expect_refused({"model_name_or_path: a/Llama-3-8B-AWQ\nstage: sft\nfinetuning_type: lora\n",
+  expect_refused({"model_name_or_path: a/Llama-3-8B-AWQ\nstage: sft\nfinetuning_type: full\n",
                   "a.yaml:1: model_name_or_path: not modelled: quantized weights, as AWQ in its name says"});
+  expect_refused({"model_name_or_path: a/Llama-3-8B-AQLM\nstage: sft\nfinetuning_type: lora\n",
+                  "a.yaml:1: model_name_or_path: not modelled: quantized weights, as AQLM in its name says"});
 }
 
 }  // namespace
