@@ -47,8 +47,8 @@ std::vector<GenerationMemory> rank_memories(const RunConfig& config) {
     rank.parameters = held[Category::parameters];
     rank.cache = kv_cache_bytes(shape, config.batch.micro_batch_size, in_blocks(config),
                                 is_inference_engine(config.machine.software));
-    rank.workspace =
-        held[Category::workspace] + held[Category::communication] + passing.total() + Bytes{logits};
+    rank.held = held[Category::workspace] + held[Category::communication];
+    rank.workspace = rank.held + passing.total() + Bytes{logits};
     ranks.push_back(rank);
   }
   return ranks;

@@ -15,6 +15,7 @@ struct GenerationMemory {
   int pipeline_rank = 0;
   Bytes parameters;  // in the storage type; there are no gradients and no optimizer states
   Bytes cache;       // keys and values of micro_batch_size sequences of seq_length tokens, every layer
+  Bytes held;        // of the workspace, what stays between passes
   Bytes workspace;   // the rest at its peak: a prefill's largest layer, logits, tables, scratch
   Bytes total() const { return parameters + cache + workspace; }
 };

@@ -39,8 +39,9 @@ ReinforcementResult reinforce_emulated(const RunConfig& config, const Schedule& 
   const auto rollout = communicator(rollout_config(config).layout());
   const auto operators = make_emulated_operators(
       clock, emulated_call_time(config, hardware, config.measure.slowdown_of(control.rank())));
+  const auto host = emulated_host_lane(clock, emulated_host_copies(hardware));
   return reinforcement::reinforce(config, schedule, *operators, *training, *rollout, control,
-                                  untouched_memory(), progress);
+                                  untouched_memory(), host.get(), progress);
 }
 
 ReinforcementResult reinforce_on_cpu(const RunConfig& config, const Schedule& schedule,
@@ -49,7 +50,7 @@ ReinforcementResult reinforce_on_cpu(const RunConfig& config, const Schedule& sc
   MpiCommunicator rollout(rollout_config(config).layout());
   const auto operators = make_cpu_operators();
   return reinforcement::reinforce(config, schedule, *operators, communicator, rollout, communicator,
-                                  host_memory(), progress);
+                                  host_memory(), nullptr, progress);
 }
 
 }  // namespace

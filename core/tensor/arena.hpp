@@ -71,6 +71,8 @@ class Tensor {
   const Matrix& matrix() const { return matrix_; }
   operator const Matrix&() const { return matrix_; }  // NOLINT: a tensor is passed where a view is wanted
   explicit operator bool() const { return arena_ != nullptr; }
+  Category category() const { return category_; }
+  const char* holder() const { return holder_; }
   void reset() noexcept;
 
  private:

@@ -77,6 +77,7 @@ std::string to_json(const ReinforcementResult& result, bool numbers) {
   json["step_s"] = result.step.value;
   json["refit_sent_bytes"] = result.refit_sent.value;
   json["refit_copied_bytes"] = result.refit_copied.value;
+  if (result.host.value > 0) json["host_bytes"] = result.host.value;
   json["response_tokens"] = result.mean_length;
   if (numbers) {
     json["rewards"] = result.rewards;

@@ -59,7 +59,7 @@ GenerationModel::GenerationModel(const RunConfig& config, Operators& operators, 
       stage_(rank_.parameters.stages.front()),
       rope_cos_(std::move(rank_.shared.rope_cos)),
       rope_sin_(std::move(rank_.shared.rope_sin)),
-      cache_(rank_.context, stage_.part.first_layer, stage_.part.layers),
+      cache_(rank_.context, stage_.part.first_layer),
       attention_(rank_.context, cache_, rank_.shared.attention_scratch) {
   rank_.shared.attention = &attention_;
   for (std::int64_t i = 0; i < stage_.part.layers; ++i)

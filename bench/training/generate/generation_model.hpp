@@ -22,6 +22,9 @@ class GenerationModel {
   GenerationModel(const GenerationModel&) = delete;
   GenerationModel& operator=(const GenerationModel&) = delete;
 
+  /// Allocates the cache, once before the first forward. Throws OutOfMemory.
+  void make_cache() { cache_.allocate(stage_.part.layers); }
+
   /// Runs a pass: `tokens`, the ids of all its rows, `rows` the sequences that they belong to, in order.
   /// Logits (sequences, v) fp32 of every sequence's last token, on a last stage; empty on the others. v: the
   /// rank's columns of the vocabulary. Collective over the replica's ranks.

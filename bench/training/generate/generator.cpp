@@ -171,6 +171,7 @@ GenerationResult generate(const RunConfig& config, const GenerationRequest& requ
                           std::unique_ptr<MemorySource> memory, const GenerationProgress& progress) {
   Arena arena(config.machine.memory_budget, std::move(memory));
   GenerationModel model(config, operators, communicator, arena);
+  model.make_cache();
   if (config.machine.backend != Backend::emulated) {
     load_weights(model.resources(), config.files.weights.empty()
                                         ? training::random_weights(config.measure.seed, config.model.init_std)

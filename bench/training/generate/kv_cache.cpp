@@ -14,15 +14,13 @@ std::int64_t kept_tokens(const RunConfig& config, std::int64_t layer) {
 
 }  // namespace
 
-KeyValueCache::KeyValueCache(const training::TrainingContext& context, std::int64_t first_layer,
-                             std::int64_t layers)
-    : context_(context), first_layer_(first_layer) {
+void KeyValueCache::allocate(std::int64_t layers) {
   layers_.reserve(static_cast<std::size_t>(layers));
-  for (std::int64_t layer = first_layer; layer < first_layer + layers; ++layer) {
-    const std::int64_t rows = kept_tokens(context.config, layer);
-    const std::int64_t all = context.config.batch.micro_batch_size * rows;
-    layers_.push_back({rows, context.make(kCacheCategory, "key cache", all, context.shape.key),
-                       context.make(kCacheCategory, "value cache", all, context.shape.value)});
+  for (std::int64_t layer = first_layer_; layer < first_layer_ + layers; ++layer) {
+    const std::int64_t rows = kept_tokens(context_.config, layer);
+    const std::int64_t all = context_.config.batch.micro_batch_size * rows;
+    layers_.push_back({rows, context_.make(kCacheCategory, "key cache", all, context_.shape.key),
+                       context_.make(kCacheCategory, "value cache", all, context_.shape.value)});
   }
 }
 

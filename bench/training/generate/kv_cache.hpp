@@ -21,14 +21,18 @@ struct SequenceRows {
   std::int64_t past = 0;
 };
 
-/// Cache of the rank's layers, allocated once for micro_batch_size sequences of seq_length tokens. It holds
+/// Cache of the rank's layers for micro_batch_size sequences of seq_length tokens. It holds
 /// what attention reads: keys after their norms and rotation, values of the rank's key/value heads; with
 /// latent attention the heads' own, not the compressed form. A layer with a window W keeps the last W
 /// tokens, the one at position p in row p mod W.
 class KeyValueCache {
  public:
-  /// For `layers` layers from `first_layer` on. Throws OutOfMemory.
-  KeyValueCache(const training::TrainingContext& context, std::int64_t first_layer, std::int64_t layers);
+  /// Empty, of layers from `first_layer` on.
+  KeyValueCache(const training::TrainingContext& context, std::int64_t first_layer)
+      : context_(context), first_layer_(first_layer) {}
+
+  /// For `layers` layers, once. Throws OutOfMemory.
+  void allocate(std::int64_t layers);
 
   /// Tokens of a sequence that the layer keeps.
   std::int64_t capacity(std::int64_t layer) const { return of(layer).rows; }

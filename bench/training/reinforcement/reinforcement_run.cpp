@@ -59,10 +59,11 @@ void check_finite(const std::vector<double>& losses, int step) {
 
 ReinforcementResult reinforce(const RunConfig& config, const Schedule& schedule, Operators& operators,
                               Communicator& training, Communicator& rollout, Communicator& control,
-                              std::unique_ptr<MemorySource> memory, const ReinforcementProgress& progress) {
+                              std::unique_ptr<MemorySource> memory, HostLane* lane,
+                              const ReinforcementProgress& progress) {
   const bool emulated = config.machine.backend == Backend::emulated;
   Arena arena(config.machine.memory_budget, std::move(memory));
-  ReinforcementStep step(config, schedule, operators, training, rollout, control, arena);
+  ReinforcementStep step(config, schedule, operators, training, rollout, control, arena, lane);
   if (!emulated) {
     const training::SliceReader weights = training::initial_weights(config);
     step.load(weights);
@@ -104,6 +105,8 @@ ReinforcementResult reinforce(const RunConfig& config, const Schedule& schedule,
   }
   for (std::size_t phase = 0; phase < kPhases; ++phase)
     if (!times[phase].empty()) result.phases[phase].time = lower_median(times[phase]);
+  for (const Bytes each : training::from_every_rank(control, step.host_peak()))
+    result.host = std::max(result.host, each);
   if (!steps.empty()) result.step = lower_median(steps);
   return result;
 }

@@ -61,9 +61,20 @@ RunConfig critic_config(const RunConfig& config) {
   return critic;
 }
 
+namespace {
+
+std::unique_ptr<training::HostSide> host_of(const RunConfig& config, HostLane* given,
+                                            std::unique_ptr<HostLane>& own) {
+  if (config.reinforcement.rollout.placement != RolloutPlacement::colocated) return nullptr;
+  if (given == nullptr) own = plain_host_lane();
+  return std::make_unique<training::HostSide>(given != nullptr ? *given : *own);
+}
+
+}  // namespace
+
 ReinforcementStep::ReinforcementStep(const RunConfig& config, const Schedule& schedule, Operators& operators,
                                      Communicator& training, Communicator& rollout, Communicator& control,
-                                     Arena& arena)
+                                     Arena& arena, HostLane* lane)
     : config_(config),
       rollout_config_(rollout_config(config)),
       reference_config_(forward_config(config)),
@@ -73,8 +84,17 @@ ReinforcementStep::ReinforcementStep(const RunConfig& config, const Schedule& sc
       rollout_(rollout),
       control_(control),
       arena_(arena),
-      actor_(actor_config(config_), schedule, operators, training, arena) {
-  if (config_.has_critic()) critic_.emplace(critic_config(config_), schedule, operators, training, arena);
+      host_(host_of(config, lane, own_lane_)),
+      actor_(actor_config(config_), schedule, operators, training, arena),
+      actor_states_(actor_.resources(), host_.get()) {
+  actor_states_.store_optimizer();
+  actor_states_.store_parameters();
+  if (config_.has_critic()) {
+    critic_.emplace(critic_config(config_), schedule, operators, training, arena);
+    critic_states_.emplace(critic_->resources(), host_.get());
+    critic_states_->store_optimizer();
+    critic_states_->store_parameters();
+  }
   if (config_.reinforcement.loss.kl_coef == 0) return;
   const training::StageMap placement(schedule);
   reference_.emplace(
@@ -84,11 +104,28 @@ ReinforcementStep::ReinforcementStep(const RunConfig& config, const Schedule& sc
       placement,
       rank_parameters(reference_config_, placement, training.layout().coordinates(training.rank())),
       actor_.resources().shared.attention_scratch);
+  reference_states_.emplace(*reference_, host_.get());
+  reference_states_->store_parameters();
 }
 
 void ReinforcementStep::load(const training::SliceReader& weights) {
+  actor_states_.load_parameters();
+  actor_states_.load_optimizer();
   load_weights(actor_, weights);
-  if (reference_) load_weights(*reference_, weights);
+  actor_states_.store_optimizer();
+  actor_states_.store_parameters();
+  if (!reference_) return;
+  reference_states_->load_parameters();
+  load_weights(*reference_, weights);
+  reference_states_->store_parameters();
+}
+
+void ReinforcementStep::load_critic(const training::SliceReader& weights) {
+  critic_states_->load_parameters();
+  critic_states_->load_optimizer();
+  load_weights(*critic_, weights);
+  critic_states_->store_optimizer();
+  critic_states_->store_parameters();
 }
 
 template <class Work>
@@ -98,30 +135,61 @@ void ReinforcementStep::measure(Phase phase, StepOutcome& outcome, const Work& w
   const Seconds start = training_.now();
   work();
   operators_.synchronize();
-  outcome.phases[static_cast<std::size_t>(phase)] = {training_.now() - start, arena_.at_peak(),
-                                                     arena_.allocated()};
+  PhaseMeasurement& all = outcome.phases[static_cast<std::size_t>(phase)];
+  all.time += training_.now() - start;
+  all.after = arena_.allocated();
+  if (arena_.peak() > all.peak.total()) all.peak = arena_.at_peak();
+}
+
+/// A phase that only moves states.
+template <class Work>
+void ReinforcementStep::move(Phase phase, StepOutcome& outcome, const Work& work) {
+  if (host_) measure(phase, outcome, work);
 }
 
 StepOutcome ReinforcementStep::run(int index) {
   StepOutcome outcome;
   draw_responses(index, outcome);
-  const auto add_scores = [&](Phase phase, training::RankResources& model,
+  const auto add_scores = [&](Phase phase, training::RankResources& model, MovableStates& states,
                               std::vector<float> Response::*scores) {
     measure(phase, outcome, [&] {
+      states.load_parameters();
       std::vector<std::vector<float>> found = score(model, outcome.responses, control_);
       for (std::size_t i = 0; i < found.size(); ++i) outcome.responses[i].*scores = std::move(found[i]);
     });
   };
-  add_scores(Phase::actor_scores, actor_.resources(), &Response::log_probabilities);
-  if (reference_) add_scores(Phase::reference_scores, *reference_, &Response::reference_log_probabilities);
-  if (critic_) add_scores(Phase::values, critic_->resources(), &Response::values);
-  measure(Phase::advantages, outcome, [&] { set_advantages(outcome); });
-  if (critic_) {
-    measure(Phase::critic_updates, outcome,
-            [&] { outcome.critic = update(*critic_, kCriticNumbers, outcome.responses); });
+  if (reference_) {
+    add_scores(Phase::reference_scores, *reference_, *reference_states_,
+               &Response::reference_log_probabilities);
+    reference_states_->free_parameters();
   }
-  measure(Phase::updates, outcome, [&] { outcome.actor = update(actor_, kActorNumbers, outcome.responses); });
+  if (critic_) {
+    add_scores(Phase::values, critic_->resources(), *critic_states_, &Response::values);
+    critic_states_->free_parameters();
+  }
+  move(Phase::load_actor, outcome, [&] { actor_states_.load_parameters(); });
+  add_scores(Phase::actor_scores, actor_.resources(), actor_states_, &Response::log_probabilities);
+  measure(Phase::advantages, outcome, [&] { set_advantages(outcome); });
+  update_models(outcome);
   return outcome;
+}
+
+void ReinforcementStep::update_models(StepOutcome& outcome) {
+  if (critic_) {
+    actor_states_.free_parameters();
+    measure(Phase::critic_updates, outcome, [&] {
+      critic_states_->load_parameters();
+      critic_states_->load_optimizer();
+      outcome.critic = update(*critic_, kCriticNumbers, outcome.responses);
+      critic_states_->store_optimizer();
+      critic_states_->store_parameters();
+    });
+  }
+  move(Phase::load_actor, outcome, [&] {
+    actor_states_.load_parameters();
+    actor_states_.load_optimizer();
+  });
+  measure(Phase::updates, outcome, [&] { outcome.actor = update(actor_, kActorNumbers, outcome.responses); });
 }
 
 /// Refit and rollout: the model that generates lives from one to the other.
@@ -138,11 +206,15 @@ void ReinforcementStep::draw_responses(int index, StepOutcome& outcome) {
   request.sampling.temperature = 1;
   request.sampling.seed = seed;
   std::unique_ptr<generation::GenerationModel> model;
+  move(Phase::offload_actor, outcome, [&] { actor_states_.store_optimizer(); });
   measure(Phase::refit, outcome, [&] {
+    actor_states_.load_parameters();  // in a first step
     model = std::make_unique<generation::GenerationModel>(rollout_config_, operators_, rollout_, arena_);
     outcome.refit = refit(actor_.resources(), model->resources());
   });
+  move(Phase::offload_actor, outcome, [&] { actor_states_.store_parameters(); });
   measure(Phase::rollout, outcome, [&] {
+    model->make_cache();
     generation::GenerationResult made = continue_prompts(*model, request, control_);
     for (std::size_t i = 0; i < request.prompts.size(); ++i)
       outcome.responses.push_back({std::move(request.prompts[i]), std::move(made.sequences[i].ids)});

@@ -15,9 +15,14 @@ struct StepRefusal {
 constexpr StepRefusal kStepRefusals[] = {
     {"reward_model: found one, expected none to run, the rule on ids; leave it out",
      [](const RunConfig& c) { return c.reinforcement.reward.has_value(); }},
-    {"rollout_placement: found other than resident, expected resident to run; set rollout_placement: "
+    {"rollout_placement: found ranks of the rollout's own, expected colocated or resident to run; set "
+     "rollout_placement: resident",
+     [](const RunConfig& c) { return c.reinforcement.rollout.own_ranks(); }},
+    {"fp8_format: found FP8 with states that move to the host, expected none; set rollout_placement: "
      "resident",
-     [](const RunConfig& c) { return c.reinforcement.rollout.placement != RolloutPlacement::resident; }},
+     [](const RunConfig& c) {
+       return c.numerics.fp8.on() && c.reinforcement.rollout.placement == RolloutPlacement::colocated;
+     }},
     {"rollout_software: found an inference engine, expected plumbline to run; leave it out",
      [](const RunConfig& c) { return c.reinforcement.rollout.software != "plumbline"; }},
     {"response_lengths: found a file, expected none to run, where the model decides; leave it out",

@@ -71,6 +71,7 @@ TEST_F(RunReinforcement, HasTheSameMemoryEmulated) {
            {"--tp 2 --set task=ppo", 8},
            {"--pp 2 --set task=ppo --set kl_loss_coef=0 --set critic=" + critic(), 7},
            {"--world-size 2 --zero-stage 3 --precision bf16 --set task=ppo", 8},
+           {"--world-size 2 --zero-stage 1 --set task=ppo --set rollout_placement=colocated", 10},
        }) {
     const json cpu = measured(split);
     const json emulated =
@@ -82,10 +83,33 @@ TEST_F(RunReinforcement, HasTheSameMemoryEmulated) {
       EXPECT_EQ(other["peak_bytes"], one["peak_bytes"]) << split << one["phase"];
       EXPECT_EQ(other["held_bytes"], one["held_bytes"]) << split << one["phase"];
       EXPECT_GE(other["time_s"], 0) << split << one["phase"];
+      if (cpu.contains("host_bytes")) continue;
       const json& held = cpu["phases"][i == 0 ? 0 : 1]["held_bytes"];  // the refit's model is freed
       EXPECT_EQ(one["held_bytes"], held) << split << one["phase"];
     }
     EXPECT_EQ(emulated["refit_sent_bytes"], cpu["refit_sent_bytes"]) << split;
+    EXPECT_EQ(emulated.value("host_bytes", 0), cpu.value("host_bytes", 0)) << split;
+  }
+}
+
+/// To the byte, but for the rollout's side.
+TEST_F(RunReinforcement, PredictsTheMemoryOfPhases) {
+  for (const char* split : {"", "--tp 2 --set task=ppo", "--pp 2 --precision bf16",
+                            "--world-size 2 --zero-stage 1 --set kl_loss_coef=0"}) {
+    for (const char* placement : {"resident", "colocated"}) {
+      const json made = measured(fmt::format("{} --set rollout_placement={}", split, placement));
+      for (const json& phase : made["phases"]) {
+        const std::string name = phase["phase"];
+        if (name == "advantages" || name.ends_with("load actor")) continue;
+        const auto found = phase["peak_bytes"].get<double>();
+        const auto predicted = phase["predicted_bytes"].get<double>();
+        if (name == "rollout" || name == "refit") {
+          EXPECT_NEAR(predicted / found, 1, 0.05) << split << placement << name;
+        } else {
+          EXPECT_EQ(predicted, found) << split << placement << name;
+        }
+      }
+    }
   }
 }
 
@@ -93,7 +117,7 @@ TEST_F(RunReinforcement, RefusesBadInputWithOneLine) {
   for (const auto& [arguments, line] : {
            std::pair("--set task=ppo --set critic=gpt2-124m", "critic: found gpt2-124m"),
            std::pair("--set task=ppo --set reward_model=gpt2-124m", "reward_model: found gpt2-124m"),
-           std::pair("--set rollout_placement=colocated", "rollout_placement: found"),
+           std::pair("--set rollout_placement=split --set rollout_world_size=1", "rollout_placement: found"),
            std::pair("--set num_generations_per_prompt=1", "num_generations_per_prompt: found 1"),
            std::pair("--set num_prompts_per_step=3", "global_batch_size: found 8"),
            std::pair("--set rollout_software=vllm", "rollout_software: found"),
