@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,6 +27,7 @@ struct ShellContext {
   int depth = 0;
   std::vector<ShellSubstitution> substitutions{};  // with options in them; not run yet
   std::vector<ShellDefault> defaults{};            // that were taken
+  std::set<std::string> own_names{};               // of variables that the script assigns somewhere
 
   /// Throws InputError when all expansions together are too long.
   void count(std::size_t more);

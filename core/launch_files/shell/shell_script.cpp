@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <set>
 #include <utility>
 
 #include "core/base/error.hpp"
@@ -16,6 +17,22 @@ constexpr int kDeepestRun = 200;
 constexpr long kMostCommands = 50'000;
 constexpr std::size_t kMostCopied = std::size_t{1} << 29;  // bytes of states
 constexpr std::size_t kMostArguments = 99;                 // of a script
+
+/// Variables with lower-case letters that lines of the script assign: a script's own by POSIX's convention,
+/// which leaves those to applications (XBD 8.1), so that no environment gives them.
+std::set<std::string> own_names(std::string_view text) {
+  std::set<std::string> names;
+  while (!text.empty()) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(text.size(), line.size() + 1));
+    const std::string_view rest = line.substr(std::min(line.size(), line.find_first_not_of(" \t")));
+    const std::size_t length = name_length(rest);
+    const std::string_view name = rest.substr(0, length);
+    const bool lower = std::ranges::any_of(name, [](char c) { return c >= 'a' && c <= 'z'; });
+    if (length < rest.size() && rest[length] == '=' && lower) names.emplace(name);
+  }
+  return names;
+}
 
 }  // namespace
 
@@ -241,6 +258,7 @@ ShellScript ShellRunner::script(std::string_view text, ShellState state) {
   }
   ShellTokens tokens = split_shell(text, context_.name);
   const ShellNodePtr tree = parse_shell(std::move(tokens.tokens), context_.name);
+  context_.own_names = own_names(text);
   run(*tree, state);
   if (!at_exit_.empty()) {
     state.halt = Halt::none;

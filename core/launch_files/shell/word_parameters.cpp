@@ -262,6 +262,7 @@ void WordExpander::value_of(const std::string& name, std::string_view whole, boo
     if (has_own_value(name) || changes(name) || (argument && index == 0))
       return unknown(whole, UnknownCause::outside, not_evaluated(), !in_quotes);
     if (in_.condition_ && !argument && !arguments) return;
+    if (context_.own_names.contains(name)) return;  // set in branches that do not run
     return unknown(whole, UnknownCause::unset, "which the file does not set", !in_quotes);
   }
   if (!variable->taint.empty()) return unknown(whole, UnknownCause::left_out, variable->taint, !in_quotes);

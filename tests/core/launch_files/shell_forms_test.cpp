@@ -42,6 +42,7 @@ constexpr Form kForms[] = {
     {"for ((i=0;i<4;i++)); do X=$i; done; X=$((X+1))", "4"},
     {"X=0; for ((i=0;i<4;i++)); do X=$((X+1)); done", "4"},
     {"X=1; X=$((X << 2))", "4"},
+    {"S=no\nif [ $S = yes ]; then\n  options=--b\nfi\nX=${options}4", "4"},
     {"X=$((16#4))", "4"},
     {"X=$((2**2))", "4"},
     {"X=$((0x4))", "4"},
