@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "analysis/reinforcement/own_phase_memory.hpp"
 #include "analysis/reinforcement/scoring.hpp"
 #include "core/reinforcement/phases.hpp"
 
@@ -74,7 +73,6 @@ MemoryParts rollout_memory(const RunConfig& config, const RolloutPrediction& rol
 MemoryParts phase_memory(const RunConfig& config, const RolloutPrediction& rollout,
                          const std::vector<TrainingModel>& models, PhaseKind kind,
                          const TrainingModel& active) {
-  if (is_own_step(config)) return own_phase_memory(config, rollout, models, kind, active);
   const bool offloads = config.reinforcement.rollout.placement == RolloutPlacement::colocated;
   MemoryParts fullest;
   for (std::size_t i = 0; i < active.memory.ranks.size(); ++i) {

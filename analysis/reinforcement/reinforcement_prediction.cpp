@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "analysis/reinforcement/own_phase_memory.hpp"
 #include "analysis/reinforcement/response_lengths.hpp"
 #include "analysis/reinforcement/rl_framework.hpp"
 #include "analysis/time/host_copies.hpp"
@@ -58,8 +59,10 @@ class Phases {
   void phase(const char* name, PhaseKind kind, Seconds time, std::size_t model) {
     StepPhase made{name, kind, time, {}, {}, false, {}};
     made.on_rollout_ranks = kind == PhaseKind::rollout && config_.reinforcement.rollout.own_ranks();
-    made.memory = made.on_rollout_ranks ? rollout_memory(config_, made_.rollout)
-                                        : phase_memory(config_, made_.rollout, models_, kind, models_[model]);
+    const auto on_training_ranks = is_own_step(config_) ? own_phase_memory : phase_memory;
+    made.memory = made.on_rollout_ranks
+                      ? rollout_memory(config_, made_.rollout)
+                      : on_training_ranks(config_, made_.rollout, models_, kind, models_[model]);
     made_.phases.push_back(std::move(made));
   }
   /// Weights of the engine that are on the host while training works.

@@ -59,6 +59,7 @@ constexpr Room kRooms[] = {
     {"analysis/published/dialect", "analysis/hardware analysis/work core/base core/config core/config_text"},
     {"analysis/reinforcement",
      "analysis/hardware analysis/memory analysis/predict analysis/serving analysis/step analysis/time "
+     "analysis/work "
      "core/base "
      "core/config core/reinforcement core/schedule core/tensor"},
     {"analysis/reliability", "analysis/hardware core/base"},
