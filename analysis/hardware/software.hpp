@@ -100,7 +100,7 @@ struct SoftwareMemory {
   /// sharded with the weights.
   bool blockwise_quantization = false;
   bool sharded_scales = false;
-  double metric_logit_bytes = 0;    // held while metrics are computed, after the backward
+  double metric_logit_bytes = 0;  // held while metrics are computed, after the backward
 
   /// Bytes of a gradient element, held and reduced, where training is in bf16 or in another type.
   double gradient_bytes_in(bool bf16) const {
