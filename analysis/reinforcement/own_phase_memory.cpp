@@ -23,7 +23,7 @@ struct ModelOnRank {
     if (of.trained) {
       // Numbers of a loss's tokens, four rows of fp32.
       if (shape.place.last)
-        held[Category::workspace].value += 16 * of.config.microbatches() * shape.stream.tokens;
+        held[Category::workspace].value += std::int64_t{16} * of.config.microbatches() * shape.stream.tokens;
       return;
     }
     // The teacher of a rank is as a reference: whole, with tables of its own, in the other's scratch.
