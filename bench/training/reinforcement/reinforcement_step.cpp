@@ -52,17 +52,7 @@ std::vector<float> rounded(std::span<const double> numbers) {
   return {numbers.begin(), numbers.end()};
 }
 
-}  // namespace
-
-RunConfig critic_config(const RunConfig& config) {
-  RunConfig critic = config;
-  critic.model = update_config(config, critic_model(config)).model;
-  critic.files.weights.clear();
-  return critic;
-}
-
-namespace {
-
+/// Null unless colocated.
 std::unique_ptr<training::HostSide> host_of(const RunConfig& config, HostLane* given,
                                             std::unique_ptr<HostLane>& own) {
   if (config.reinforcement.rollout.placement != RolloutPlacement::colocated) return nullptr;
@@ -71,6 +61,13 @@ std::unique_ptr<training::HostSide> host_of(const RunConfig& config, HostLane* g
 }
 
 }  // namespace
+
+RunConfig critic_config(const RunConfig& config) {
+  RunConfig critic = config;
+  critic.model = update_config(config, critic_model(config)).model;
+  critic.files.weights.clear();
+  return critic;
+}
 
 ReinforcementStep::ReinforcementStep(const RunConfig& config, const Schedule& schedule, Operators& operators,
                                      Communicator& training, Communicator& rollout, Communicator& control,
