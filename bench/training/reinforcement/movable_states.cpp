@@ -24,7 +24,7 @@ void MovableStates::allocate(const Place& place) {
   *place.device = model_.context.arena.allocate(place.category, place.holder, 1, place.elements, place.type);
 }
 
-void MovableStates::load(std::vector<Place>& places) {
+void MovableStates::load_all(const std::vector<Place>& places) {
   for (const Place& place : places) {
     if (*place.device) continue;
     allocate(place);
@@ -33,7 +33,7 @@ void MovableStates::load(std::vector<Place>& places) {
   host_->lane.wait();
 }
 
-void MovableStates::store(std::vector<Place>& places) {
+void MovableStates::store_all(std::vector<Place>& places) {
   for (Place& place : places) {
     if (!*place.device) continue;
     if (!place.host)
@@ -45,12 +45,12 @@ void MovableStates::store(std::vector<Place>& places) {
 }
 
 void MovableStates::load_parameters() {
-  if (host_ != nullptr) load(parameters_);
+  if (host_ != nullptr) load_all(parameters_);
 }
 
 void MovableStates::load_optimizer() {
   if (host_ == nullptr) return;
-  load(optimizer_);
+  load_all(optimizer_);
   for (const Place& place : gradients_) {
     if (*place.device) continue;
     allocate(place);
@@ -59,12 +59,12 @@ void MovableStates::load_optimizer() {
 }
 
 void MovableStates::store_parameters() {
-  if (host_ != nullptr) store(parameters_);
+  if (host_ != nullptr) store_all(parameters_);
 }
 
 void MovableStates::store_optimizer() {
   if (host_ == nullptr) return;
-  store(optimizer_);
+  store_all(optimizer_);
   for (const Place& place : gradients_) place.device->reset();
 }
 

@@ -24,6 +24,14 @@ class MovableStates {
   /// Nothing if they are not.
   void store_parameters();
   void store_optimizer();
+  void load() {
+    load_parameters();
+    load_optimizer();
+  }
+  void store() {
+    store_optimizer();
+    store_parameters();
+  }
   /// Frees parameters that are as they were loaded.
   void free_parameters();
 
@@ -37,9 +45,9 @@ class MovableStates {
     DType type;
   };
   static void add(Tensor& tensor, std::vector<Place>& places);
-  void load(std::vector<Place>& places);
+  void load_all(const std::vector<Place>& places);
   void allocate(const Place& place);
-  void store(std::vector<Place>& places);
+  void store_all(std::vector<Place>& places);
 
   training::RankResources& model_;
   training::HostSide* host_;

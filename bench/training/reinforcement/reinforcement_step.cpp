@@ -84,13 +84,11 @@ ReinforcementStep::ReinforcementStep(const RunConfig& config, const Schedule& sc
       host_(host_of(config, lane, own_lane_)),
       actor_(actor_config(config_), schedule, operators, training, arena),
       actor_states_(actor_.resources(), host_.get()) {
-  actor_states_.store_optimizer();
-  actor_states_.store_parameters();
+  actor_states_.store();
   if (config_.has_critic()) {
     critic_.emplace(critic_config(config_), schedule, operators, training, arena);
     critic_states_.emplace(critic_->resources(), host_.get());
-    critic_states_->store_optimizer();
-    critic_states_->store_parameters();
+    critic_states_->store();
   }
   if (config_.reinforcement.loss.kl_coef == 0) return;
   const training::StageMap placement(schedule);
@@ -106,11 +104,9 @@ ReinforcementStep::ReinforcementStep(const RunConfig& config, const Schedule& sc
 }
 
 void ReinforcementStep::load(const training::SliceReader& weights) {
-  actor_states_.load_parameters();
-  actor_states_.load_optimizer();
+  actor_states_.load();
   load_weights(actor_, weights);
-  actor_states_.store_optimizer();
-  actor_states_.store_parameters();
+  actor_states_.store();
   if (!reference_) return;
   reference_states_->load_parameters();
   load_weights(*reference_, weights);
@@ -118,11 +114,9 @@ void ReinforcementStep::load(const training::SliceReader& weights) {
 }
 
 void ReinforcementStep::load_critic(const training::SliceReader& weights) {
-  critic_states_->load_parameters();
-  critic_states_->load_optimizer();
+  critic_states_->load();
   load_weights(*critic_, weights);
-  critic_states_->store_optimizer();
-  critic_states_->store_parameters();
+  critic_states_->store();
 }
 
 template <class Work>
@@ -175,17 +169,12 @@ void ReinforcementStep::update_models(StepOutcome& outcome) {
   if (critic_) {
     actor_states_.free_parameters();
     measure(Phase::critic_updates, outcome, [&] {
-      critic_states_->load_parameters();
-      critic_states_->load_optimizer();
+      critic_states_->load();
       outcome.critic = update(*critic_, kCriticNumbers, outcome.responses);
-      critic_states_->store_optimizer();
-      critic_states_->store_parameters();
+      critic_states_->store();
     });
   }
-  move(Phase::load_actor, outcome, [&] {
-    actor_states_.load_parameters();
-    actor_states_.load_optimizer();
-  });
+  move(Phase::load_actor, outcome, [&] { actor_states_.load(); });
   measure(Phase::updates, outcome, [&] { outcome.actor = update(actor_, kActorNumbers, outcome.responses); });
 }
 
