@@ -100,6 +100,8 @@ struct SoftwareMemory {
   /// sharded with the weights.
   bool blockwise_quantization = false;
   bool sharded_scales = false;
+  /// Gradient of a parameter whose optimizer states are in host memory, there; 0: states stay on the device.
+  double host_gradient_bytes = 0;
   double metric_logit_bytes = 0;  // held while metrics are computed, after the backward
 
   /// Bytes of a gradient element, held and reduced, where training is in bf16 or in another type.

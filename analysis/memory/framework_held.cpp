@@ -1,4 +1,6 @@
 // Memory that another training framework holds for the whole run.
+#include <algorithm>
+
 #include "analysis/memory/framework_memory.hpp"
 #include "analysis/work/frozen_weights.hpp"
 #include "analysis/work/parameter_units.hpp"
@@ -11,18 +13,15 @@ namespace {
 constexpr std::int64_t kLeastBlockwise = 4096;
 constexpr double kBlockwiseStates = 2 * (1 + 4.0 / 256);
 
-}  // namespace
+/// States wherever they are, and the parameters that the rank updates.
+struct AllHeld {
+  MemoryBreakdown bytes;
+  double updated = 0;
+};
 
-double framework_state_bytes(const Software& sw, double parameters, int replicas, int zero) {
-  const double weights = sw.memory.state_bytes - sw.memory.gradient_bytes - sw.memory.optimizer_state_bytes;
-  return parameters *
-         (weights / (zero >= 3 ? replicas : 1) + sw.memory.gradient_bytes / (zero >= 2 ? replicas : 1) +
-          sw.memory.optimizer_state_bytes / (zero >= 1 ? replicas : 1));
-}
-
-MemoryBreakdown framework_held_bytes(std::span<const StageShape> stages) {
-  MemoryBreakdown held;
-  if (stages.empty()) return held;
+AllHeld all_held(std::span<const StageShape> stages) {
+  AllHeld all;
+  MemoryBreakdown& held = all.bytes;
   const StageShape& any = stages.front();
   double elements = 0;  // in the form that the optimizer updates
   double frozen = 0;    // in the storage type
@@ -95,7 +94,52 @@ MemoryBreakdown framework_held_bytes(std::span<const StageShape> stages) {
   if (any.sharding.double_buffers) held[Category::communication].value = framework_unit_buffers(any);
   // Broadcast hidden states and their gradients, two of them in fp32.
   if (any.vocabulary.split) held[Category::communication].value = 10 * any.stream.tokens * any.stream.hidden;
+  all.updated =
+      trained / (any.sharding.zero >= 1 ? any.sharding.state_shards : 1) + experts / any.expert.state_shards;
+  return all;
+}
+
+Bytes share_of(Bytes bytes, double share) {
+  return {static_cast<std::int64_t>(static_cast<double>(bytes.value) * share)};
+}
+
+}  // namespace
+
+double framework_state_bytes(const Software& sw, double parameters, int replicas, int zero) {
+  const double weights = sw.memory.state_bytes - sw.memory.gradient_bytes - sw.memory.optimizer_state_bytes;
+  return parameters *
+         (weights / (zero >= 3 ? replicas : 1) + sw.memory.gradient_bytes / (zero >= 2 ? replicas : 1) +
+          sw.memory.optimizer_state_bytes / (zero >= 1 ? replicas : 1));
+}
+
+MemoryBreakdown framework_held_bytes(std::span<const StageShape> stages) {
+  if (stages.empty()) return {};
+  MemoryBreakdown held = all_held(stages).bytes;
+  const HostStatesShape& host = stages.front().host_states;
+  if (host.parameters) held[Category::parameters] = {};
+  held[Category::gradients] = share_of(held[Category::gradients], 1 - host.gradients);
+  held[Category::optimizer] = share_of(held[Category::optimizer], 1 - host.optimizer);
   return held;
+}
+
+Bytes framework_host_bytes(std::span<const StageShape> stages) {
+  if (stages.empty()) return {};
+  const AllHeld all = all_held(stages);
+  const HostStatesShape& host = stages.front().host_states;
+  Bytes bytes = share_of(all.bytes[Category::optimizer], host.optimizer);
+  if (host.parameters) bytes += all.bytes[Category::parameters];
+  bytes.value += static_cast<std::int64_t>(all.updated * host.optimizer *
+                                           stages.front().software->memory.host_gradient_bytes);
+  return bytes;
+}
+
+Bytes host_state_copies(const StageShape& s, ActionType type) {
+  const bool forward = type == ActionType::forward;
+  const bool backward = type == ActionType::backward || type == ActionType::backward_input;
+  if (!s.host_states.in_passes() || (!forward && !backward)) return {};
+  const MemoryBreakdown all = all_held({&s, 1}).bytes;
+  const Bytes there = s.host_states.parameters ? all[Category::parameters] : Bytes{};
+  return forward ? there : std::max(there, share_of(all[Category::gradients], s.host_states.gradients));
 }
 
 }  // namespace plumbline

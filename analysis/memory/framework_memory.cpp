@@ -269,8 +269,10 @@ void run_update(const StageShape& s, Replay& replay) {
   const auto shards = [&](int stage) { return s.sharding.zero >= stage ? s.sharding.state_shards : 1; };
   const std::int64_t trained = trainable_elements(s) - spread_expert_elements(s);
   const std::int64_t shard = trained / shards(1);
-  const auto update = static_cast<std::int64_t>(each * static_cast<double>(shard));
-  const std::int64_t gradients = trained * s.numerics.g() / shards(2);
+  const HostStatesShape& host = s.host_states;
+  const auto update = static_cast<std::int64_t>(each * static_cast<double>(shard) * (1 - host.optimizer));
+  const auto gradients = static_cast<std::int64_t>(static_cast<double>(trained * s.numerics.g() / shards(2)) *
+                                                   (1 - host.gradients));
   replay.give(Category::gradients, gradients);
   replay.take(Category::optimizer, update);
   replay.give(Category::optimizer, update);

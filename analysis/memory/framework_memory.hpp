@@ -42,7 +42,11 @@ ActionProfile framework_action_profile(const StageShape& shape, ActionType type)
 /// `parameters` parameters (arXiv:1910.02054 figure 1).
 double framework_state_bytes(const Software& software, double parameters, int replicas, int zero);
 
-/// Memory that a rank with these stages holds for the whole run.
+/// Memory that a rank with these stages holds on its device for the whole run.
 MemoryBreakdown framework_held_bytes(std::span<const StageShape> stages);
+/// The same in host memory: offloaded states, their gradients, parameters.
+Bytes framework_host_bytes(std::span<const StageShape> stages);
+/// Bytes of states that an action copies between device and host, the larger of both directions.
+Bytes host_state_copies(const StageShape& shape, ActionType type);
 
 }  // namespace plumbline

@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "analysis/memory/framework_memory.hpp"
 #include "analysis/memory/host_memory.hpp"
 #include "analysis/memory/rank_walk.hpp"
 #include "analysis/memory/receives_ahead.hpp"
@@ -55,6 +56,7 @@ MemoryPrediction walk_all(const StepModel& model, const RepeatedSchedule& step, 
       memory.held = held_bytes(kinds.on_rank(rank), model.config, taught);
     }
     memory.host = host_peak(kinds.shapes, step, rank, rows.student);
+    if (model.config.offload.states()) memory.host += framework_host_bytes(kinds.on_rank(rank));
     walk_rank(model, step, plan.ranks[at], profiles, detail, rows, memory);
     if (memory.peak.total() <= prediction.peak) continue;
     prediction.peak = memory.peak.total();

@@ -69,7 +69,45 @@ Refusal offloaded_modules(const C& c, const S& software, const H* /*hardware*/) 
       to_string(c.offload.modules), c.machine.software);
 }
 
+/// HybridDeviceOptimizer of Megatron-Core has optimizer states on the host, DeepSpeed parameters of ZeRO 3
+/// too, FSDP all of them or nothing.
+Refusal offloaded_states(const C& c, const S& software, const H* /*hardware*/) {
+  if (!c.offload.states()) return std::nullopt;
+  const double fraction = c.offload.optimizer_fraction;
+  const bool megatron = software.communication.buckets();
+  const bool fsdp = software.communication.sharded;
+  const int stage = c.parallel.dp.zero_stage;
+  const char* const key = fraction > 0 ? "optimizer_offload_fraction" : "offload_params";
+  const std::string found = fraction > 0 ? fmt::format("{}", fraction) : "true";
+  if (software.memory.host_gradient_bytes == 0 || (megatron && fsdp)) {
+    return fmt::format(
+        "{}: found {} with {}, whose states stay on the device; expected none of it, or software: deepspeed",
+        key, found, c.machine.software);
+  }
+  if (fsdp && (fraction != 1 || !c.offload.params)) {
+    return fmt::format(
+        "{}: found {} with {}, whose FSDP offloads all states or none; expected 1 with offload_params: true",
+        key, found, c.machine.software);
+  }
+  if (c.offload.params && megatron) {
+    return fmt::format(
+        "offload_params: found true with {}, whose parameters stay on the device; expected false, or "
+        "software: deepspeed",
+        c.machine.software);
+  }
+  if (fsdp || megatron || (stage > 0 && (stage == 3 || !c.offload.params))) return std::nullopt;
+  return fmt::format("{}: found {} with zero_stage {}, expected zero_stage {}; change zero_stage",
+                     c.offload.params ? "offload_params" : key, c.offload.params ? "true" : found, stage,
+                     c.offload.params ? "3" : "1 to 3");
+}
+
 Refusal host_copies(const C& c, const S& /*software*/, const H* h) {
+  if (c.offload.states() && h->accelerator() == nullptr) {
+    return fmt::format(
+        "optimizer_offload_fraction: found {} with {}, which has no device apart from its host; expected 0, "
+        "or an accelerator by name such as hardware: h100-sxm-80gb",
+        c.offload.optimizer_fraction, h->name);
+  }
   if (!c.offload.on() || h->processors() > 0 || h->accelerator() != nullptr) return std::nullopt;
   return fmt::format(
       "cpu_offloading_num_layers: found {} with {}, which has no measured copies to the host; expected 0, or "
@@ -293,8 +331,10 @@ constexpr PredictionRow kRows[] = {
     {"recompute_modules", "other than core_attn", "Megatron-Core, or plumbline", false, true, modules},
     {"cpu_offloading_num_layers", "above 0", "Megatron-Core, or plumbline", false, true, offloaded_layers},
     {"offload_modules", "other than none", "Megatron-Core", false, true, offloaded_modules},
-    {"cpu_offloading_num_layers", "above 0", "an accelerator, or measured copies to the host", false, false,
-     host_copies},
+    {"optimizer_offload_fraction", "above 0, or offload_params", "Megatron-Core, DeepSpeed or FSDP", false,
+     true, offloaded_states},
+    {"cpu_offloading_num_layers", "above 0, as states", "an accelerator, or measured copies to the host",
+     false, false, host_copies},
     {"vocab_parallel", "other than none, with backend cuda", "a card that its collectives leave half of",
      false, false, share_of_card},
     {"fp8_recipe", "any", "a software with this recipe", false, true, fp8_recipe},

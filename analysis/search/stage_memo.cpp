@@ -62,7 +62,7 @@ bool repeats_layers(const StageShape& shape) {
   const RecomputationShape& again = shape.recomputation;
   const bool groups = again.granularity == Recompute::full && again.layers != 1;
   return shape.layers > 2 && shape.kinds.empty() && !groups && again.offloaded == 0 &&
-         shape.sharding.zero < 2;
+         !shape.host_states.in_passes() && shape.sharding.zero < 2;
 }
 
 Seconds total_of(const std::vector<OperatorCall>& calls, const HardwareProfile& hardware, const Load& load) {

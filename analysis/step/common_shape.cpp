@@ -313,6 +313,20 @@ void set_lean_states(const OptimizerConfig& optimizer, const Software& framework
     numerics.update_bytes_less += 6 + (numerics.grad_type == DType::fp32 ? 0 : 6);
 }
 
+/// DeepSpeed copies the gradients of a rank's shard during backwards
+/// (deepspeed/runtime/zero/stage_1_and_2.py@edaa7221, async_accumulate_grad_in_cpu_via_gpu), and so does FSDP
+/// (CPUOffloadPolicy of PyTorch's fully_shard); Megatron-Core's stay in their buffer
+/// (megatron/core/optimizer/cpu_offloading/hybrid_optimizer.py@d98e8a64).
+HostStatesShape host_states_of(const RunConfig& config, const Software& framework) {
+  HostStatesShape host;
+  host.optimizer = config.offload.optimizer_fraction;
+  host.parameters = config.offload.params;
+  const bool leave =
+      host.parameters || (!framework.communication.buckets() && config.parallel.dp.zero_stage >= 2);
+  if (leave) host.gradients = host.optimizer;
+  return host;
+}
+
 /// The same of a framework's step.
 void set_framework(const RunConfig& config, const Software& framework, StageShape& shape) {
   shape.moe = mixture_of(config, shape.stream.tokens, 1);
@@ -330,6 +344,7 @@ void set_framework(const RunConfig& config, const Software& framework, StageShap
   shape.recomputation.offloads = config.offload.modules;
   shape.recomputation.offloaded =
       config.offload.modules.any() ? config.model.layers : config.offload.num_layers;
+  shape.host_states = host_states_of(config, framework);
   shape.graphs = graphs_of(config);
   if (shape.numerics.fp8) shape.numerics.fp8_forms = fp8_forms(config.machine, shape.numerics.fp8_recipe);
   shape.numerics.held_forms = config.numerics.fp8.transposes_again ? 1 : shape.numerics.fp8_forms;

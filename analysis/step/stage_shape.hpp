@@ -33,6 +33,7 @@ struct StageShape {
   OverlapShape overlap;
   RecomputationShape recomputation;
   AdapterShape adapters;
+  HostStatesShape host_states;
   VisionShape vision;
   StepTraits traits;
   const Software* software = nullptr;  // of the training step; a shape made by hand for own lists has none

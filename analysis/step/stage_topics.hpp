@@ -148,6 +148,16 @@ struct RecomputationShape {
   friend bool operator==(const RecomputationShape&, const RecomputationShape&) = default;
 };
 
+/// States that another framework has in host memory.
+struct HostStatesShape {
+  double optimizer = 0;     // share of the optimizer's states, which processors update
+  double gradients = 0;     // share of the gradients, which go there during backwards
+  bool parameters = false;  // shards that forwards and backwards copy to the device
+  /// Passes copy.
+  bool in_passes() const { return gradients > 0 || parameters; }
+  friend bool operator==(const HostStatesShape&, const HostStatesShape&) = default;
+};
+
 /// Vision tower in front of a first stage's embedding. No tower: its layers are 0.
 struct VisionShape {
   VisionTower tower;          // without its keys

@@ -86,6 +86,7 @@ class Timeline {
       add_alongside(parts_[run.part].alongside, static_cast<double>(run.repeat), time_.alongside);
     }
     finish_scatter();
+    copy_states();
     time_.all.value = now_ + work.fixed.value;
     return std::move(time_);
   }
@@ -140,6 +141,14 @@ class Timeline {
     copied_at_ = start(seconds.value, copy_lane_, time_.copies);
     note(std::nullopt, seconds.value, copied_at_, copy_span_);
     time_.copied += seconds;
+  }
+
+  void copy_states() {
+    if (copies_.states.value <= 0) return;
+    time_.copied += copies_.states;
+    std::size_t span = 0;
+    note(std::nullopt, copies_.states.value, copies_.states.value, span);
+    wait(copies_.states.value, time_.copies, span);
   }
 
   /// Gathers of one kind of units, one at a time.

@@ -30,6 +30,7 @@ struct HostCopies {
   std::vector<Seconds>
       of_layer;       // time of one, by layer of the stage; it has none of the layers behind these
   bool back = false;  // from the host
+  Seconds states;     // of parameters and gradients, which run along the whole action
 };
 
 /// Collectives within a part of the action run on the lanes of time_calls(). Around it, data parallelism:

@@ -1,5 +1,6 @@
 #include "analysis/time/host_copies.hpp"
 
+#include "analysis/memory/framework_memory.hpp"
 #include "analysis/memory/host_memory.hpp"
 #include "analysis/work/operator_list_calls.hpp"
 
@@ -14,6 +15,7 @@ Seconds host_copy_time(Bytes bytes, const HardwareProfile& hardware, const Load&
 HostCopies host_copies(const StageShape& shape, ActionType type, const HardwareProfile& hardware,
                        const Load& load) {
   HostCopies copies;
+  copies.states = host_copy_time(host_state_copies(shape, type), hardware, load);
   copies.back = type == ActionType::backward || type == ActionType::backward_input;
   if (!copies.back && type != ActionType::forward) return copies;
   for (const Bytes layer : offloaded_bytes(shape))

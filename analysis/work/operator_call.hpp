@@ -101,6 +101,12 @@ struct CollectiveCall {
 /// Tensors are allocated.
 struct AllocationCall {};
 
+/// Adam on the processors of the host, for a rank's states in its memory.
+struct HostUpdateCall {
+  std::int64_t parameters = 0;
+  double copied_bytes = 0;  // of a parameter, between device and host, before and behind it
+};
+
 /// Until the collective that was started under the same ticket is done.
 struct WaitCall {
   int ticket = 0;
@@ -118,7 +124,8 @@ struct HostLaunch {
 
 /// One operator call or collective (or `count` equal ones). Names are literals: a list is made often.
 struct OperatorCall {
-  std::variant<StreamCall, GemmCall, AttentionCall, CollectiveCall, AllocationCall, WaitCall> work;
+  std::variant<StreamCall, GemmCall, AttentionCall, CollectiveCall, AllocationCall, HostUpdateCall, WaitCall>
+      work;
   const char* label = "";    // its purpose, for people; label_of() adds the pass
   DType type = DType::bf16;  // storage type (collectives: of the buffer)
   double share = 1;          // of the call's time that counts: part of it is hidden, or it runs for a part

@@ -313,6 +313,9 @@ constexpr Feature kOffload{"cpu_offloading_num_layers", "above 0", WHEN(c.offloa
                            VALUE(c.offload.num_layers)};
 constexpr Feature kModuleOffload{"offload_modules", "other than none", WHEN(c.offload.modules.any()),
                                  TEXT(to_string(c.offload.modules))};
+constexpr Feature kStatesOffload{"optimizer_offload_fraction", "above 0",
+                                 WHEN(c.offload.optimizer_fraction > 0), VALUE(c.offload.optimizer_fraction)};
+constexpr Feature kParamsOffload{"offload_params", "true", WHEN(c.offload.params), TEXT("true")};
 constexpr Feature kExpertOffload{
     "offload_modules", "of experts",
     WHEN(c.offload.modules.expert_fc1 || c.offload.modules.moe_act || c.offload.modules.fused_group_mlp),

@@ -1,4 +1,4 @@
-// Activation recomputation, and activations offloaded to the host.
+// Activation recomputation, and activations and states offloaded to the host.
 #pragma once
 
 #include <cstdint>
@@ -103,8 +103,13 @@ std::string to_string(const OffloadModules& modules);
 struct OffloadConfig {
   std::int64_t num_layers = 0;  // of every stage, from its first on; its last layer stays on the device
   OffloadModules modules;       // or these of every layer but a stage's last
+  /// Share of the optimizer's states in host memory, where processors update them (Megatron-Core's name), and
+  /// shards of parameters and gradients there (ZeRO 3, FSDP); not plumbline's own.
+  double optimizer_fraction = 0;
+  bool params = false;
   bool on() const { return num_layers > 0; }
   bool any() const { return on() || modules.any(); }
+  bool states() const { return optimizer_fraction > 0 || params; }
 };
 
 }  // namespace plumbline

@@ -154,6 +154,8 @@ std::vector<ConfigKey> make_keys() {
       offload_modules_key(),
       integer_key("cpu_offloading_num_layers", "", at(&C::offload, &OffloadConfig::num_layers), 0,
                   kMostRanks),
+      number_key("optimizer_offload_fraction", at(&C::offload, &OffloadConfig::optimizer_fraction), 0, 1),
+      boolean_key("offload_params", at(&C::offload, &OffloadConfig::params)),
       choice_key("attention_backend", at(&C::numerics, &NumericsConfig::attention_backend),
                  kAttentionBackends),
       number_key("hidden_dropout", at(&C::numerics, &NumericsConfig::hidden_dropout), 0, kMaxDropout),

@@ -76,7 +76,8 @@ LaunchFile read_swift(const ScriptCommand& command) {
     if (each.name == "lora_target" && each.values == std::vector<std::string>{"all-linear"})
       each.values = {"all"};
   if (found_in(keys, "finetuning_type") == nullptr) keys.push_back({"finetuning_type", {"lora"}, place});
-  if (value_of(keys, "finetuning_type") == "lora" && found_in(keys, "lora_alpha") == nullptr)
+  const std::string tuner = value_of(keys, "finetuning_type");
+  if ((tuner == "lora" || tuner == "adalora") && found_in(keys, "lora_alpha") == nullptr)
     keys.push_back({"lora_alpha", {"32"}, place});
   const std::string type = value_of(keys, "torch_dtype");
   std::erase_if(keys, [](const LaunchArgument& each) { return each.name == "torch_dtype"; });
@@ -94,6 +95,8 @@ LaunchFile read_swift(const ScriptCommand& command) {
       if (each.name == "deepspeed.zero_optimization.stage") each.values = {zero.substr(4, 1)};
     keys.push_back({"deepspeed.bf16.enabled", {"auto"}, place});
     if (offloads) keys.push_back({"deepspeed.zero_optimization.offload_optimizer.device", {"cpu"}, place});
+    if (offloads && zero[4] == '3')
+      keys.push_back({"deepspeed.zero_optimization.offload_param.device", {"cpu"}, place});
   }
   LaunchFile file = trainer_launch(std::move(keys), command.other, command.beside);
   file.framework = "ms-swift";

@@ -85,6 +85,8 @@ inline const std::map<std::string, std::vector<std::string>>& other_values() {
       {"recompute_modules", {"mlp", "layernorm"}},
       {"cpu_offloading_num_layers", {"1"}},
       {"offload_modules", {"core_attn,attn_proj"}},
+      {"optimizer_offload_fraction", {"1"}},
+      {"offload_params", {"true"}},
       {"attention_backend", {"unfused"}},
       {"hidden_dropout", {"0.1"}},
       {"attention_dropout", {"0.1"}},

@@ -40,6 +40,7 @@ PREDICTED = {
     "align_param_gather": "false", "overlap_param_gather_with_optimizer_step": "true",
     "fsdp_double_buffer": "true", "recompute_granularity": "selective",
     "recompute_num_layers": "2", "recompute_modules": "mlp", "cpu_offloading_num_layers": "1", "offload_modules": "core_attn",
+    "optimizer_offload_fraction": "1", "offload_params": "true",
     "attention_backend": "unfused", "hidden_dropout": "0.1", "attention_dropout": "0.1",
     "cross_entropy_loss_fusion": "false", "deterministic_mode": "true", "moe_expert_capacity_factor": "2",
     "moe_expert_rank_capacity_factor": "1.5", "moe_paged_stash": "true",

@@ -78,6 +78,7 @@ constexpr ProfileField<SoftwareMemory> kMemory[] = {
     {"held_logit_bytes", &SoftwareMemory::held_logit_bytes},
     {"blockwise_quantization", &SoftwareMemory::blockwise_quantization},
     {"sharded_scales", &SoftwareMemory::sharded_scales},
+    {"host_gradient_bytes", &SoftwareMemory::host_gradient_bytes},
     {"metric_logit_bytes", &SoftwareMemory::metric_logit_bytes},
 };
 constexpr ProfileField<SoftwareHost> kHost[] = {

@@ -107,8 +107,11 @@ void add_pass_lines(const StageShape& shape, ActionType type, const ActionWork& 
   if (time.python.value > 0) lines.add("waits for Python of modules", 1, time.python);
   if (time.copied.value > 0) {
     const bool to = type == ActionType::forward;
-    lines.add(to ? "activations to the host" : "activations from the host", shape.recomputation.offloaded,
-              time.copies, {}, time.copied - time.copies);
+    const char* const states = to ? "parameters from the host" : "states from and to the host";
+    lines.add(shape.recomputation.offloaded == 0 ? states
+              : to                               ? "activations to the host"
+                                                 : "activations from the host",
+              shape.recomputation.offloaded, time.copies, {}, time.copied - time.copies);
   }
 }
 

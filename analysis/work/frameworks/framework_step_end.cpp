@@ -152,7 +152,17 @@ std::vector<OperatorCall> framework_update_calls(const HeldStages& rank) {
   // (MixedPrecisionOptimizer._unscale_main_grads_and_check_for_nan, optimizer.py).
   if (any.numerics.type == DType::fp16 && any.software->communication.buckets())
     list.memory("unscale gradients", owned, 8);
-  list.memory("optimizer step", owned, any.software->memory.optimizer_bytes - any.numerics.update_bytes_less);
+  const std::int64_t on_host =
+      std::llround(any.host_states.optimizer * static_cast<double>(owned));  // the host updates them
+  list.memory("optimizer step", owned - on_host,
+              any.software->memory.optimizer_bytes - any.numerics.update_bytes_less);
+  if (on_host > 0) {
+    const auto& host = any.host_states;
+    const std::int64_t gradient = host.gradients > 0 ? 0 : any.numerics.g();
+    const std::int64_t parameter = host.parameters ? 0 : any.numerics.e();
+    list.calls.push_back({.work = HostUpdateCall{on_host, static_cast<double>(gradient + parameter)},
+                          .label = "optimizer step on the host (a guess)"});
+  }
   gradient_passes(rank, elements, list);
   std::int64_t layers = 0;
   std::int64_t matrices = 0;  // of layers

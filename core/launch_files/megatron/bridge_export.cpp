@@ -31,6 +31,8 @@ constexpr BridgeKey kBridgeKeys[] = {
     {"--weight-decay", "optimizer"},
     {"--clip-grad", "optimizer"},
     {"--use-precision-aware-optimizer", "optimizer"},
+    {"--optimizer-cpu-offload", "optimizer"},
+    {"--optimizer-offload-fraction", "optimizer"},
     {"--exp-avg-dtype", "optimizer"},
     {"--exp-avg-sq-dtype", "optimizer"},
     {"--use-distributed-optimizer", "ddp"},

@@ -161,6 +161,12 @@ void add_numerics(const RunConfig& config, FlagList& flags) {
 
 void add_lean_states(const RunConfig& config, const std::string& of, FlagList& flags) {
   const OptimizerConfig& optimizer = config.optimizer;
+  if (config.offload.params) refuse_export(of, "offload_params", "true", "false");
+  if (config.offload.optimizer_fraction > 0) {
+    flags.flag("--use-precision-aware-optimizer");
+    flags.flag("--optimizer-cpu-offload");
+    flags.value("--optimizer-offload-fraction", config.offload.optimizer_fraction);
+  }
   if (!optimizer.lean()) return;
   const bool remainders = keeps_remainders(config.numerics);
   if (optimizer.store_param_remainders != remainders)

@@ -95,10 +95,13 @@ void set_lean_states(LaunchArguments& from) {
   const char* const master = "--main-params-dtype";
   const std::pair<const char*, const char*> moments[] = {{"--exp-avg-dtype", "exp_avg_dtype"},
                                                          {"--exp-avg-sq-dtype", "exp_avg_sq_dtype"}};
-  if (!from.on(lean)) {
+  const bool offloads = from.on("--optimizer-cpu-offload");
+  if (offloads || !from.on(lean)) {
+    const char* const idle =
+        offloads ? "states on the host are fp32" : "--use-precision-aware-optimizer is off";
     for (const auto& [flag, key] : moments)
-      if (from.has(flag)) from.without_effect(flag, "--use-precision-aware-optimizer is off");
-    if (from.has(master)) from.without_effect(master, "--use-precision-aware-optimizer is off");
+      if (from.has(flag)) from.without_effect(flag, idle);
+    if (from.has(master)) from.without_effect(master, idle);
     return;
   }
   for (const auto& [flag, key] : moments)
@@ -109,6 +112,23 @@ void set_lean_states(LaunchArguments& from) {
       from.setting("fp8_format", "none") == "none" ? "delayed" : from.setting("fp8_recipe", "delayed");
   if (recipe == "delayed" && from.setting("precision", "") == "bf16")
     from.set("store_param_remainders", "true", lean);
+}
+
+/// HybridDeviceOptimizer (megatron/core/optimizer/cpu_offloading/hybrid_optimizer.py@d98e8a64), whose states
+/// are fp32. Megatron-Bridge has the library's fraction, 0, where the program's is 1.
+void set_optimizer_offload(LaunchArguments& from) {
+  const char* const on = "--optimizer-cpu-offload";
+  const char* const fraction = "--optimizer-offload-fraction";
+  const char* const overlap = "--overlap-cpu-optimizer-d2h-h2d";
+  if (from.on(on)) {
+    const char* const otherwise = from.file().framework.starts_with("Megatron-Bridge") ? "0" : "1";
+    from.set("optimizer_offload_fraction", from.text(fraction, otherwise),
+             from.has(fraction) ? fraction : on);
+    if (from.on(overlap)) from.approximated(overlap, "copies are predicted before and behind the update");
+    return;
+  }
+  for (const char* const idle : {fraction, overlap})
+    if (from.has(idle)) from.without_effect(idle, "--optimizer-cpu-offload is off");
 }
 
 /// Megatron-Core's fine-grained offload (pipeline_parallel/fine_grained_activation_offload.py@d98e8a64).
@@ -383,6 +403,7 @@ LaunchFile megatron_launch(const std::vector<LaunchArgument>& arguments, const L
   from.attempt([&] { set_context(from); });
   from.attempt([&] { set_experts(from, dialect); });
   from.attempt([&] { set_recomputation(from, dialect.partial); });
+  from.attempt([&] { set_optimizer_offload(from); });
   from.attempt([&] { set_offload(from); });
   from.attempt([&] { set_kernels(from); });
   if (!dialect.partial)

@@ -89,6 +89,9 @@ std::string to_deepspeed(const RunConfig& config, const ExportNodes& nodes) {
   text += fmt::format("  zero_optimization:\n    stage: {}\n", parallel.dp.zero_stage);
   if (parallel.dp.bucket_size != DataParallelConfig().bucket_size)  // else DeepSpeed's own
     text += fmt::format("    reduce_bucket_size: {}\n", parallel.dp.bucket_size);
+  if (const double fraction = config.offload.optimizer_fraction; fraction > 0)
+    text += fmt::format("    offload_optimizer:\n      device: cpu\n      ratio: {}\n", fraction);
+  if (config.offload.params) text += "    offload_param:\n      device: cpu\n";
   text += fmt::format("    overlap_comm: {}\n",
                       yes_or_no(parallel.dp.overlap_grad_reduce.value_or(parallel.dp.zero_stage == 3)));
   if (parallel.dp.hpz_partition_size > 1)

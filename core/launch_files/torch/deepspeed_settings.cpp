@@ -6,6 +6,7 @@
 #include <string>
 
 #include "core/launch_files/arguments/launch_arguments.hpp"
+#include "core/launch_files/torch/offloaded_states.hpp"
 
 namespace plumbline {
 namespace {
@@ -103,6 +104,13 @@ void add_deepspeed(const std::vector<LaunchArgument>& arguments, LaunchFile& fil
   const std::int64_t stage = from.integer(kDeepSpeedStage, 0);
   if (stage > 3) from.refuse(kDeepSpeedStage, "0 to 3");
   from.set("zero_stage", fmt::format("{}", stage), kDeepSpeedStage);
+  set_zero_offload(from,
+                   {"zero_optimization.offload_optimizer.device", "zero_optimization.offload_optimizer.ratio",
+                    "zero_optimization.offload_param.device"});
+  const char* const old = "zero_optimization.cpu_offload";  // both, of older versions
+  if (from.on(old) && stage > 0) from.set("optimizer_offload_fraction", "1", old);
+  const char* const old_params = "zero_optimization.cpu_offload_param";
+  if (from.on(old_params) && stage == 3) from.set("offload_params", "true", old_params);
   const char* const overlap = "zero_optimization.overlap_comm";
   const bool overlaps = from.has(overlap) ? from.on(overlap) : stage == 3;
   from.set("overlap_grad_reduce", overlaps ? "true" : "false", overlap);

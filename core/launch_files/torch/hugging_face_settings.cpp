@@ -14,6 +14,7 @@
 #include "core/launch_files/arguments/quantized_names.hpp"
 #include "core/launch_files/torch/adapter_targets.hpp"
 #include "core/launch_files/torch/deepspeed_settings.hpp"
+#include "core/launch_files/torch/offloaded_states.hpp"
 #include "core/launch_files/torch/quantized_settings.hpp"
 
 namespace plumbline {
@@ -88,9 +89,10 @@ void set_trainer_sizes(LaunchArguments& from) {
 }
 
 /// LLaMA-Factory's rank and alpha, or TRL's; with use_rslora alpha is divided by the rank's root.
-void set_trainer_adapters(LaunchArguments& from, bool peft) {
-  const char* const key = peft ? "lora_r" : "lora_rank";
-  const std::int64_t rank = from.integer(key, peft ? 16 : 8);
+/// AdaLoRA (arXiv:2303.10512) starts from a rank of its own, 12 in ms-swift.
+void set_trainer_adapters(LaunchArguments& from, bool peft, bool adaptive) {
+  const char* const key = adaptive ? "adalora_init_r" : peft ? "lora_r" : "lora_rank";
+  const std::int64_t rank = from.integer(key, adaptive ? 12 : peft ? 16 : 8);
   if (rank < 1) from.refuse(key, "1 or more");
   from.set("lora_rank", fmt::format("{}", rank), key);
   const auto given = static_cast<double>(rank);
@@ -108,9 +110,13 @@ void set_trainer_method(LaunchArguments& from) {
   const std::string type = peft ? "lora" : from.text("finetuning_type", from.has("stage") ? "lora" : "full");
   for (const char* idle : {"lora_r", "lora_target_modules"})
     if (!peft && from.has(idle)) from.without_effect(idle, "of adapters, which use_peft turns on");
-  if (type == "lora") {
+  const bool adaptive = type == "adalora";
+  if (adaptive)
+    from.approximated("finetuning_type",
+                      "adapters keep their first rank, without the importance of their elements");
+  if (type == "lora" || adaptive) {
     from.set("frozen", "lora", peft ? "use_peft" : "finetuning_type");
-    set_trainer_adapters(from, peft);
+    set_trainer_adapters(from, peft, adaptive);
     const char* const key = peft ? "lora_target_modules" : "lora_target";
     std::set<std::string> targets = trainer_words(from, key);
     if (targets.empty())
@@ -193,8 +199,12 @@ void set_trainer_fsdp(LaunchArguments& from, const char* key) {
       return std::any_of(names.begin(), names.end(), [&](const char* name) { return words.contains(name); });
     };
     if (one_of({"false", "SHARD_GRAD_OP", "shard_grad_op", "2", "NO_SHARD", "no_shard", "_HYBRID_SHARD_ZERO2",
-                "HYBRID_SHARD_ZERO2", "hybrid_shard_zero2", "offload"}))
-      from.not_modelled(strategy, "expected full sharding, with parameters on the device");
+                "HYBRID_SHARD_ZERO2", "hybrid_shard_zero2"}))
+      from.not_modelled(strategy, "expected full sharding");
+    if (one_of({"offload"})) {
+      from.set("offload_params", "true", strategy);
+      from.set("optimizer_offload_fraction", "1", strategy);
+    }
     if (one_of({"HYBRID_SHARD", "hybrid_shard"})) {
       if (from.integer("num_machines", 1) > 1) {
         from.set("num_distributed_optimizer_instances", from.text("num_machines", ""), "num_machines");
@@ -204,6 +214,7 @@ void set_trainer_fsdp(LaunchArguments& from, const char* key) {
       }
     }
   }
+  set_fsdp_offload(from, {"fsdp_config.fsdp_offload_params", "fsdp_config.offload_params"});
   for (const char* recompute :
        {"fsdp_config.fsdp_activation_checkpointing", "fsdp_config.activation_checkpointing"})
     if (from.on(recompute)) from.set("recompute_granularity", "full", recompute);
@@ -254,6 +265,8 @@ void set_accelerate_sharding(LaunchArguments& from, const OtherFile& other) {
     from.set("software", "deepspeed", type);
     from.set_default("make_vocab_size_divisible_by", "1");
     from.set("zero_stage", from.text(stage, "2"), stage);
+    set_zero_offload(
+        from, {"deepspeed_config.offload_optimizer_device", "", "deepspeed_config.offload_param_device"});
     const char* const clip = "deepspeed_config.gradient_clipping";
     if (from.has(clip)) from.set("clip_grad", from.text(clip, ""), clip);
     from.file().num_microbatches = from.integer("deepspeed_config.gradient_accumulation_steps", 1);
@@ -262,6 +275,16 @@ void set_accelerate_sharding(LaunchArguments& from, const OtherFile& other) {
   } else {
     from.refuse(type, "FSDP, DEEPSPEED, MULTI_GPU or NO");
   }
+}
+
+/// Ulysses of ms-swift (swift/sequence_parallel/ulysses.py), which exchanges heads.
+void set_trainer_sequences(LaunchArguments& from) {
+  const char* const size = "sequence_parallel_size";
+  if (from.integer(size, 1) <= 1) return;
+  if (from.setting("software", "") != "deepspeed")
+    return from.not_modelled(size, "parallelism over sequences with FSDP");
+  from.set("context_parallel_size", from.text(size, ""), size);
+  from.set("cp_comm_type", "a2a", size);
 }
 
 }  // namespace
@@ -300,6 +323,7 @@ LaunchFile trainer_launch(std::vector<LaunchArgument> arguments, const OtherFile
   } else {
     set_unsharded(from);
   }
+  from.attempt([&] { set_trainer_sequences(from); });
   const auto is_type = [](const LaunchRemark& each) { return each.name == "torch_dtype"; };
   if (from.has("torch_dtype") && std::none_of(file.approximated.begin(), file.approximated.end(), is_type))
     from.without_effect("torch_dtype", "type of computation in predictions is that of bf16, fp16 or fp32");

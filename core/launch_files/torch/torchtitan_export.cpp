@@ -67,6 +67,9 @@ void check_titan(const RunConfig& config) {
     refuse_titan("activation_func_fp8_input_store", "true", "false");
   if (config.optimizer.lean())
     refuse_titan("exp_avg_dtype", "lean states", "fp32, and no store_param_remainders");
+  if (config.offload.params != (config.offload.optimizer_fraction > 0))
+    refuse_titan("offload_params", config.offload.params ? "true" : "false",
+                 "as optimizer_offload_fraction: all states or none");
   if (config.offload.on()) refuse_titan("cpu_offloading_num_layers", "layers", "0");
   if (const char* const key = megatron_switch(config)) refuse_titan(key, "it on", "it off");
   if (config.model.prediction_modules > 0) refuse_titan("mtp_num_layers", "modules", "0");
@@ -135,6 +138,7 @@ std::string to_torchtitan(const RunConfig& config, const ExportNodes& nodes) {
   text +=
       fmt::format("max_norm = {}\nmixed_precision_param = \"{}\"\nsteps = 100\n", config.optimizer.clip_grad,
                   config.numerics.precision == DType::bf16 ? "bfloat16" : "float32");
+  if (config.offload.params) text += "enable_cpu_offload = true\n";
   text += fmt::format("\n[optimizer]\nname = \"AdamW\"\nlr = {}\nweight_decay = {}\n",
                       config.optimizer.learning_rate, config.optimizer.weight_decay);
   add_titan_parallelism(config, text);

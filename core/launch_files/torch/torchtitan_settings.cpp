@@ -7,6 +7,7 @@
 #include "core/base/error.hpp"
 #include "core/config/model_config.hpp"
 #include "core/launch_files/arguments/launch_arguments.hpp"
+#include "core/launch_files/torch/offloaded_states.hpp"
 #include "core/launch_files/torch/torchtitan_layout.hpp"
 #include "core/launch_files/torch/torchtitan_models.hpp"
 
@@ -60,6 +61,7 @@ void set_titan_ranks(LaunchArguments& from) {
     from.not_modelled(kReplicate, "replicas without sharding (DDP); torchtitan is predicted with FSDP");
   }
   from.set("zero_stage", "3", kShard);
+  set_fsdp_offload(from, {"training.enable_cpu_offload"});
   from.file().replicas = replicas * std::max<std::int64_t>(1, shards);
   from.file().replicas_origin = from.origin(shards > 0 ? kShard : kReplicate);
   if (replicas > 1) from.set("num_distributed_optimizer_instances", fmt::format("{}", replicas), kReplicate);

@@ -14,6 +14,7 @@
 #include "core/launch_files/arguments/named_model.hpp"
 #include "core/launch_files/arguments/references.hpp"
 #include "core/launch_files/torch/adapter_targets.hpp"
+#include "core/launch_files/torch/offloaded_states.hpp"
 
 namespace plumbline {
 namespace {
@@ -105,6 +106,7 @@ void set_tune_sizes(LaunchArguments& from) {
     from.set("cp_comm_type", method == "allgather" ? "all_gather" : "p2p", rotate);
   }
   from.set("zero_stage", "3", kShards);
+  set_fsdp_offload(from, {"fsdp_cpu_offload", "fsdp.cpu_offload"});
   if (from.has("fsdp_reshard_after_forward") && !from.on("fsdp_reshard_after_forward"))
     from.not_modelled("fsdp_reshard_after_forward", "parameters that stay gathered after forwards");
   const std::int64_t replicas = from.integer(kReplicas, 1);

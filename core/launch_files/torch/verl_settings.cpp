@@ -10,6 +10,7 @@
 #include "core/launch_files/arguments/launch_arguments.hpp"
 #include "core/launch_files/arguments/quantized_names.hpp"
 #include "core/launch_files/torch/adapter_targets.hpp"
+#include "core/launch_files/torch/offloaded_states.hpp"
 
 namespace plumbline {
 namespace {
@@ -53,6 +54,7 @@ void set_verl_step(LaunchArguments& from) {
   if (sharding != "fsdp" && sharding != "fsdp2") from.refuse(strategy, "fsdp or fsdp2");
   from.set("software", "torchtitan", strategy);
   from.set("zero_stage", "3", strategy);
+  set_fsdp_offload(from, {"model.fsdp_config.cpu_offload", "model.fsdp_config.offload_params"});
   from.set("precision", "bf16", type);
   from.set_default("grad_dtype", "fp32");
   from.set_default("make_vocab_size_divisible_by", "1");

@@ -109,6 +109,7 @@ const std::vector<Overrides>& configurations() {
        {"recompute_method", "block"},
        {"recompute_num_layers", "2"}},
       {{"model", "qwen3-8b"}, {"precision", "bf16"}, {"cpu_offloading_num_layers", "2"}},
+      {{"model", "qwen3-8b"}, {"precision", "bf16"}, {"optimizer_offload_fraction", "0.5"}},
       {{"model", "llama-3-8b"},
        {"precision", "bf16"},
        {"gpus", "8"},

@@ -45,6 +45,8 @@ TEST(DifferingValues, OfMegatronFlagsAreRefused) {
       {"--fine-grained-activation-offloading", "found with no modules, expected --offload-modules"},
       {"--fine-grained-activation-offloading --offload-modules mlp_norm --activation-offload-fraction 0.5",
        "not modelled: expected 1"},
+      {"--optimizer-cpu-offload --use-precision-aware-optimizer --exp-avg-dtype bf16", "accepted"},
+      {"--optimizer-offload-fraction 0.5 --overlap-cpu-optimizer-d2h-h2d", "accepted"},
       {"--offload-modules mlp_norm --activation-offload-fraction 0.5", "accepted"},
       {fsdp + "--data-parallel-sharding-strategy optim_grads_params", "accepted"},
       {"--data-parallel-sharding-strategy no_shard", "accepted"},
@@ -163,8 +165,8 @@ TEST(DifferingValues, ADefaultThatIsRefusedIsNotToBeRemoved) {
             "default of torchtitan: mode: not modelled: 2; set another value");
   EXPECT_THAT(launch_refusal(titan + "[training]\nstepz = 1\n", "job.toml"),
               HasSubstr("; correct or remove it"));
-  EXPECT_THAT(launch_refusal(titan + "[training]\nenable_cpu_offload = true\n", "job.toml"),
-              HasSubstr("states in host memory; remove it"));
+  EXPECT_THAT(launch_refusal(titan + "[training]\nmixed_precision_reduce = \"bfloat16\"\n", "job.toml"),
+              HasSubstr("reduced in fp32; remove it"));
 }
 
 TEST(DifferingValues, DegreesOfTorchtitanDivideTheGpus) {

@@ -114,6 +114,10 @@ Overrides draw_titan(unsigned seed) {
     drawn.set("moe_token_dispatcher_type", dice.word({"alltoall", "flex"}));
   }
   drawn.boolean("deterministic_mode");
+  if (dice.coin()) {
+    drawn.set("offload_params", "true");
+    drawn.set("optimizer_offload_fraction", "1");
+  }
   draw_numbers(drawn, replicas, dice.one_of({1, 2}), stages);
   return drawn.settings;
 }
@@ -133,6 +137,8 @@ Overrides draw_deepspeed(unsigned seed) {
   const int stage = dice.one_of({0, 1, 2, 3});
   drawn.set("zero_stage", std::to_string(stage));
   if (stage == 3 && dice.coin()) drawn.set("zero_hpz_partition_size", "2");
+  if (stage > 0) drawn.set("optimizer_offload_fraction", dice.word({"0", "0.5", "1"}));
+  if (stage == 3) drawn.boolean("offload_params");
   drawn.boolean("overlap_grad_reduce");
   drawn.set("ddp_bucket_size", dice.word({"50000000", "500000000"}));
   drawn.set("precision", dice.word({"bf16", "fp16", "fp32"}));

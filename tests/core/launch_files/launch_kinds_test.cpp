@@ -181,6 +181,21 @@ TEST(LaunchKinds, AreReadByTheReaderOfTheirKeys) {
         {"recompute_granularity", "full"},
         {"micro_batch_size", "1"}}},
       {"a.sh",
+       "NPROC_PER_NODE=8 swift sft --model Qwen/Qwen3-8B --tuner_type adalora --adalora_target_r 4 "
+       "--deepspeed zero3_offload --sequence_parallel_size 4 --max_model_len 9000",
+       "ms-swift",
+       {{"frozen", "lora"},
+        {"lora_rank", "12"},
+        {"lora_alpha", "32"},
+        {"optimizer_offload_fraction", "1"},
+        {"offload_params", "true"},
+        {"context_parallel_size", "4"},
+        {"cp_comm_type", "a2a"}}},
+      {"a.sh",
+       "swift sft --model Qwen/Qwen3-8B --tuner_type adalora --adalora_init_r 6 --deepspeed zero2_offload",
+       "ms-swift",
+       {{"lora_rank", "6"}, {"optimizer_offload_fraction", "1"}, {"offload_params", ""}}},
+      {"a.sh",
        "n=2\nswift sft --model Qwen/Qwen3-8B --tuner_type full --attn_impl flash_attn --system 'a b' "
        "--gradient_accumulation_steps $(expr 32 / $n \\* 3 - 1) --max_length 512 --model_author x "
        "--split_dataset_ratio 0 --deepspeed zero3",
@@ -206,9 +221,12 @@ TEST(LaunchKinds, AreReadByTheReaderOfTheirKeys) {
        {{"frozen", "lora"}, {"lora_targets", "attention"}, {"lora_rank", "8"}}},
       {"a.sh",
        "megatron sft --model Qwen/Qwen3-30B-A3B-Base --tensor_model_parallel_size 2 --max_length 512 "
-       "--moe_grouped_gemm true --packing true",
+       "--moe_grouped_gemm true --packing true --optimizer_cpu_offload true --optimizer_offload_fraction 0.7 "
+       "--use_precision_aware_optimizer true",
        "ms-swift (Megatron-Core)",
        {{"model", "qwen3-30b-a3b"},
+        {"optimizer_offload_fraction", "0.7"},
+        {"store_param_remainders", ""},
         {"tensor_model_parallel_size", "2"},
         {"seq_length", "512"},
         {"zero_stage", "1"},

@@ -93,6 +93,7 @@ Overrides draw_settings(Draw& draw) {
   set("attention_dropout", draw.one_of<const char*>({"0", "0.25"}));
   set("attention_backend", draw.one_of<const char*>({"fused", "unfused"}));
   boolean("cross_entropy_loss_fusion");
+  set("optimizer_offload_fraction", draw.one_of<const char*>({"0", "0.5"}));
   set("make_vocab_size_divisible_by", draw.one_of<const char*>({"1", "128"}));
   set("ddp_bucket_size", draw.one_of<const char*>({"10000000", "40000000"}));
   const int recompute = draw.one_of({0, 1, 2});

@@ -103,7 +103,8 @@ TEST(TorchRecipes, OfTorchtune) {
       {tune("llama3_3.lora_llama3_3_70b",
             "  lora_attn_modules: ['q_proj', 'k_proj', 'v_proj']\n  lora_rank: 16\n  lora_alpha: 32\n"
             "tensor_parallel_dim: 2\ndata_parallel_replicate_dim: 2\nac_mode: selective\nac_option: 3\n"
-            "optimizer_in_bwd: True\nbatch_size: ${n}\nn: null\ndtype: fp32\nclip_grad_norm: 1.0\ncompile: "
+            "optimizer_in_bwd: True\nfsdp_cpu_offload: True\nbatch_size: ${n}\nn: null\ndtype: "
+            "fp32\nclip_grad_norm: 1.0\ncompile: "
             "true\n"),
        "torchtune",
        {{"model", "llama-3.1-70b"},
@@ -111,6 +112,7 @@ TEST(TorchRecipes, OfTorchtune) {
         {"lora_rank", "16"},
         {"lora_targets", "qkv"},
         {"frozen_weights", ""},
+        {"offload_params", "true"},
         {"software", "torchtitan-compile"},
         {"precision", "fp32"},
         {"tensor_model_parallel_size", "2"},
@@ -140,7 +142,6 @@ TEST(TorchRecipes, OfTorchtune) {
        "AdamW4bit, expected AdamW or SGD"},
       {tune("llama2.llama2_7b", "loss:\n  _component_: torchtune.rlhf.loss.DPOLoss\n"),
        "DPOLoss, expected LinearCrossEntropyLoss"},
-      {tune("llama2.llama2_7b", "fsdp_cpu_offload: True\n"), "states in host memory"},
       {tune("llama2.llama2_7b", "tasks: [x]\n"), "generation or evaluation"},
       {tune("llama2.llama2_7b", "dtype: fp16\n"), "expected bf16 or fp32"},
       {tune("llama2.llama2_7b", "batch_sise: 2\n"), "the nearest known one is batch_size"},
@@ -304,12 +305,14 @@ TEST(TorchRecipes, OfGptNeox) {
       "\"pos_emb\": \"rotary\",\n\"rotary_pct\": 0.25,\n\"no_weight_tying\": true,\n"
       "\"gpt_j_residual\": true,\n";
   const Recipe recipes[] = {
-      {neox(pythia + "\"attention_config\": [[[\"flash\"], 4]],\n\"zero_optimization\": {\"stage\": 1},\n"
+      {neox(pythia + "\"attention_config\": [[[\"flash\"], 4]],\n\"zero_optimization\": {\"stage\": 1, "
+                     "\"cpu_offload\": true},\n"
                      "\"fp16\": {\"enabled\": true, \"fp16\": true},\n\"checkpoint_activations\": true,\n"
                      "\"partition_activations\": true,\n\"gradient_clipping\": 1.0,\n"),
        "GPT-NeoX",
        {{"software", "megatron-deepspeed"},
         {"zero_stage", "1"},
+        {"optimizer_offload_fraction", "1"},
         {"precision", "fp16"},
         {"micro_batch_size", "4"},
         {"tensor_model_parallel_size", "4"},
@@ -343,7 +346,7 @@ TEST(TorchRecipes, OfGptNeox) {
       {neox(pythia + "\"moe_num_experts\": 8,\n"), "moe_num_experts: not modelled"},
       {neox(pythia + "\"attention_config\": [[[\"mamba\"], 4]],\n"), "expected flash or global"},
       {neox(pythia + "\"optimizer\": {\"type\": \"sm3\"},\n"), "expected Adam, AdamW or SGD"},
-      {neox(pythia + "\"zero_optimization\": {\"cpu_offload\": true},\n"), "states in host memory"},
+      {neox(pythia + "\"zero_optimization\": {\"zenflow\": {\"topk_ratio\": 1}},\n"), "updated steps later"},
   };
   expect_all_refused(refused);
 }

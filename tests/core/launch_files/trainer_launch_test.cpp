@@ -59,6 +59,14 @@ TEST(DeepSpeedLaunch, KeysBecomeSettings) {
       {zero("\"stage\": 3, \"zero_hpz_partition_size\": 8"), "zero_hpz_partition_size", "8"},
       {zero("\"reduce_bucket_size\": 5e8"), "ddp_bucket_size", "500000000"},
       {zero("\"offload_optimizer\": {\"device\": \"none\", \"pin_memory\": true}"), "zero_stage", "0"},
+      {zero("\"stage\": 2, \"offload_optimizer\": {\"device\": \"cpu\"}"), "optimizer_offload_fraction", "1"},
+      {zero("\"stage\": 2, \"offload_optimizer\": {\"device\": \"cpu\", \"ratio\": 0.3}"),
+       "optimizer_offload_fraction", "0.3"},
+      {zero("\"stage\": 0, \"offload_optimizer\": {\"device\": \"cpu\"}"), "optimizer_offload_fraction", ""},
+      {zero("\"stage\": 3, \"offload_param\": {\"device\": \"cpu\"}"), "offload_params", "true"},
+      {zero("\"stage\": 2, \"offload_param\": {\"device\": \"cpu\"}"), "offload_params", ""},
+      {zero("\"stage\": 2, \"cpu_offload\": true"), "optimizer_offload_fraction", "1"},
+      {zero("\"stage\": 3, \"cpu_offload_param\": true"), "offload_params", "true"},
       {batch("\"bf16\": {\"enabled\": true}"), "precision", "bf16"},
       {batch("\"bf16\": {\"enabled\": true}"), "grad_dtype", "same"},
       {batch("\"bf16\": {\"enabled\": true}, \"zero_optimization\": {\"stage\": 1}"), "grad_dtype", "same"},
@@ -151,6 +159,13 @@ TEST(AccelerateLaunch, KeysBecomeSettings) {
        "num_microbatches", "2"},
       {deepspeed + "deepspeed_config:\n  deepspeed_config_file: ds_z3.json\n", "zero_stage", "3"},
       {"distributed_type: MULTI_GPU\nnum_processes: 8\n", "zero_stage", "0"},
+      {fsdp + "fsdp_config:\n  fsdp_offload_params: true\n", "offload_params", "true"},
+      {fsdp + "fsdp_config:\n  fsdp_offload_params: true\n", "optimizer_offload_fraction", "1"},
+      {"model_name_or_path: x/y\nfsdp: full_shard offload\n", "offload_params", "true"},
+      {deepspeed + "deepspeed_config:\n  zero_stage: 3\n  offload_optimizer_device: cpu\n",
+       "optimizer_offload_fraction", "1"},
+      {deepspeed + "deepspeed_config:\n  zero_stage: 3\n  offload_param_device: cpu\n", "offload_params",
+       "true"},
   };
   for (const TrainerCase& each : cases)
     EXPECT_EQ(trainer_settings(each.text)[each.key], each.value) << each.text;
@@ -166,7 +181,8 @@ TEST(TrainerLaunch, RefusesWithPlaceAndKey) {
   };
   const Case cases[] = {
       {zero + "4}}", "zero_optimization.stage: found \"4\", expected 0 to 3"},
-      {zero + "2, \"offload_optimizer\": {\"device\": \"cpu\"}}}", "not modelled: states in host memory"},
+      {zero + "2, \"offload_optimizer\": {\"device\": \"nvme\"}}}", "not modelled: states on disks"},
+      {zero + "2, \"offload_optimizer\": {\"device\": \"gpu\"}}}", "expected none, cpu or nvme"},
       {zero + "3, \"zero_quantized_weights\": true}}", "quantized messages"},
       {zero + "3, \"stage4\": true}}", "unknown to DeepSpeed's table"},
       {zero + "3", "file: not valid JSON"},
@@ -174,6 +190,10 @@ TEST(TrainerLaunch, RefusesWithPlaceAndKey) {
       {model + "bf16: true\nfp16: true\n", "file:3: fp16: found \"true\", expected false with bf16"},
       {model + "stage: dpo\n", "file:2: stage: not modelled: dpo"},
       {model + "finetuning_type: freeze\n", "expected full or lora"},
+      {model + "finetuning_type: llamapro\nllamapro_num_new_blocks: 4\n",
+       "finetuning_type: not modelled: llamapro"},
+      {model + "lisa_activated_layers: 2\n", "lisa_activated_layers: not modelled"},
+      {model + "fsdp: full_shard\nsequence_parallel_size: 2\n", "parallelism over sequences with FSDP"},
       {model + "finetuning_type: lora\nlora_rank: 0\n", "file:3: lora_rank: found \"0\", expected 1 or more"},
       {model + "quantization_bit: 4\n", "quantized weights without adapters"},
       {model + "finetuning_type: lora\nquantization_bit: 3\n",
@@ -189,7 +209,6 @@ TEST(TrainerLaunch, RefusesWithPlaceAndKey) {
       {model + "a: [\n", "not valid YAML"},
       {model + "a: &a {b: *a}\n", "file"},
       {fsdp + "fsdp_sharding_strategy: SHARD_GRAD_OP\n", "expected full sharding"},
-      {fsdp + "fsdp_offload_params: true\n", "states in host memory"},
       {"distributed_type: MEGATRON_LM\n", "expected FSDP, DEEPSPEED"},
       {"distributed_type: FSDP\nmixed_precision: fp8\n", "expected no, bf16 or fp16"},
   };
