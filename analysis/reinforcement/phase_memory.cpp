@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "analysis/reinforcement/rl_framework.hpp"
 #include "analysis/reinforcement/scoring.hpp"
 #include "core/reinforcement/phases.hpp"
 
@@ -29,6 +30,15 @@ MemoryParts states_of(const TrainingModel& model, const RankMemory& rank) {
   return parts;
 }
 
+/// Tensors of a resident model in a phase that updates another one, or none.
+MemoryParts waiting(const TrainingModel& model, const RankMemory& rank, const FrameworkReleases& gone) {
+  if (!model.trained && gone.untrained) return {};
+  MemoryParts parts = states_of(model, rank);
+  if (gone.gradients)
+    std::erase_if(parts, [](const MemoryPart& part) { return part.category == Category::gradients; });
+  return parts;
+}
+
 /// Tensors of the model that works in the phase, where it has the device to itself.
 MemoryParts working(const TrainingModel& model, const RankMemory& rank, PhaseKind kind) {
   return kind == PhaseKind::update ? states_of(model, rank) : parameters_of(model, rank);
@@ -46,7 +56,8 @@ void add_rollout(const RunConfig& config, const RolloutPrediction& rollout, Phas
   const RolloutConfig& of = config.reinforcement.rollout;
   if (of.own_ranks()) return;
   // plumbline's own copy of the weights is freed behind its rollout.
-  const bool stays = of.placement == RolloutPlacement::resident && is_inference_engine(of.software);
+  const bool stays = of.placement == RolloutPlacement::resident && is_inference_engine(of.software) &&
+                     !framework_releases(config).engine;
   if (stays || kind == PhaseKind::rollout) return add(rollout_memory(config, rollout), parts);
   if (kind == PhaseKind::refit) parts.push_back({"rollout parameters", fullest_of(rollout).parameters});
 }
@@ -74,14 +85,16 @@ MemoryParts phase_memory(const RunConfig& config, const RolloutPrediction& rollo
                          const std::vector<TrainingModel>& models, PhaseKind kind,
                          const TrainingModel& active) {
   const bool offloads = config.reinforcement.rollout.placement == RolloutPlacement::colocated;
+  const FrameworkReleases gone = framework_releases(config);
   MemoryParts fullest;
   for (std::size_t i = 0; i < active.memory.ranks.size(); ++i) {
     MemoryParts parts;
     for (const TrainingModel& model : models) {
       const RankMemory& rank = model.memory.ranks[i];
       const bool works = &model == &active && kind != PhaseKind::rollout;
+      const bool whole = works && (kind == PhaseKind::update || !model.trained);
       if (!offloads)
-        add(states_of(model, rank), parts);
+        add(whole ? states_of(model, rank) : waiting(model, rank, gone), parts);
       else if (works)
         add(working(model, rank, kind), parts);
       if (works && kind != PhaseKind::refit) parts.push_back(activations(model, rank, kind));

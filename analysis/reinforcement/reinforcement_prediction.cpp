@@ -43,13 +43,18 @@ class Phases {
     if (critic) update("critic updates", at_critic, *critic);
     update("updates", at_actor, actor);
     for (const TrainingModel& model : models_)
-      if (offloads()) made_.host += offloaded(model).total();
+      if (away(model)) made_.host += offloaded(model).total();
     made_.host += engine_weights();
     return std::move(made_);
   }
 
  private:
   bool offloads() const { return config_.reinforcement.rollout.placement == RolloutPlacement::colocated; }
+
+  /// The model is on the host but for its phases.
+  bool away(const TrainingModel& model) const {
+    return offloads() || (!model.trained && framework_releases(config_).untrained);
+  }
 
   std::size_t add(const TimedModel& model) {
     models_.push_back(model.model);
@@ -88,7 +93,7 @@ class Phases {
   }
   /// A colocated model is copied to the device for its forwards, and a critic back.
   void score(const char* name, std::size_t at, const TimedModel& model) {
-    const double copies = !offloads() ? 0 : model.model.trained ? 2 : 1;
+    const double copies = !away(model.model) ? 0 : model.model.trained ? 2 : 1;
     phase(name, PhaseKind::scoring, model.scoring + copy_time(at) * copies, at);
   }
   void update(const char* name, std::size_t at, const TimedModel& model) {

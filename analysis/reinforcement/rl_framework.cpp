@@ -26,8 +26,21 @@ FrameworkCosts framework_costs(RlFramework framework) {
       // 7 s for the 18,867 tensors of Qwen3-30B-A3B on H100, in buckets of flattened tensors
       // (hebiao064.github.io/rl-weight-sync). States are saved in pinned memory.
       return {{0.37e-3}, 0, false};
+    case RlFramework::verl:
+      // Its pages print no time for a tensor. Its vLLM sleeps at level 2, which drops weights
+      // (volcengine/verl@b178a3cd verl/workers/rollout/vllm_rollout/vllm_async_server.py).
+      return {};
   }
   return {};
+}
+
+FrameworkReleases framework_releases(const RunConfig& config) {
+  if (config.reinforcement.rollout.framework != RlFramework::verl) return {};
+  // free_cache_engine is on by default (verl/trainer/config/rollout/rollout.yaml). FSDP's reference and
+  // reward model have CPUOffload, and zero_grad() frees gradients (verl/workers/fsdp_workers.py,
+  // actor/dp_actor.py); Megatron-Core keeps its gradient buffers.
+  const bool fsdp = config.parallel.dp.zero_stage == 3;
+  return {true, fsdp, fsdp};
 }
 
 std::int64_t checkpoint_tensors(const ModelConfig& model) {

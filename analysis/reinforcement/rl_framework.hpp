@@ -6,6 +6,7 @@
 #include "core/base/units.hpp"
 #include "core/config/model_config.hpp"
 #include "core/config/reinforcement_config.hpp"
+#include "core/config/run_config.hpp"
 
 namespace plumbline {
 
@@ -19,6 +20,15 @@ struct FrameworkCosts {
 };
 
 FrameworkCosts framework_costs(RlFramework framework);
+
+/// Tensors that a framework takes off the device although the placement is resident.
+struct FrameworkReleases {
+  bool engine = false;     // weights and cache of the rollout's engine, while training works
+  bool untrained = false;  // parameters of reference and reward model, but for their passes
+  bool gradients = false;  // behind a model's updates
+};
+
+FrameworkReleases framework_releases(const RunConfig& config);
 
 /// Tensors of a model's checkpoint, where a projection is a tensor and an expert has its own.
 std::int64_t checkpoint_tensors(const ModelConfig& model);

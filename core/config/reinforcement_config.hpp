@@ -16,7 +16,7 @@ namespace plumbline {
 enum class RolloutPlacement { colocated, resident, split, one_step_off };
 
 /// Program that drives training and rollout in turn; none: its work on the host is not predicted.
-enum class RlFramework { none, nemo_rl, slime };
+enum class RlFramework { none, nemo_rl, slime, verl };
 
 struct RolloutConfig {
   std::string software = "plumbline";  // an inference engine, or plumbline's own generation

@@ -8,7 +8,7 @@ namespace plumbline {
 namespace {
 
 constexpr KeyNames<4> kPlacements = {"colocated", "resident", "split", "one_step_off"};
-constexpr KeyNames<3> kFrameworks = {"none", "nemo-rl", "slime"};
+constexpr KeyNames<4> kFrameworks = {"none", "nemo-rl", "slime", "verl"};
 constexpr KeyNames<3> kEstimators = {"k1", "k2", "k3"};
 constexpr KeyNames<2> kAggregations = {"token_mean", "sequence_mean"};
 constexpr std::int64_t kMostResponses = std::numeric_limits<std::int32_t>::max();

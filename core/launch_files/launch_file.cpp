@@ -19,7 +19,8 @@
 #include "core/launch_files/megatron/megatron_settings.hpp"
 #include "core/launch_files/megatron/megatron_yaml.hpp"
 #include "core/launch_files/named_overrides.hpp"
-#include "core/launch_files/nemo_rl.hpp"
+#include "core/launch_files/reinforcement/nemo_rl.hpp"
+#include "core/launch_files/reinforcement/verl_ppo.hpp"
 #include "core/launch_files/script_programs.hpp"
 #include "core/launch_files/script_run.hpp"
 #include "core/launch_files/shell/shell_script.hpp"
@@ -117,6 +118,7 @@ std::optional<LaunchFile> read_launch_yaml(std::string_view text, const std::str
   if (auto launch = with_place(name, [&] { return megatron_yaml_launch(text, name, beside); })) return launch;
   if (auto primus = with_place(name, [&] { return primus_launch(text, name, beside); })) return primus;
   if (auto steps = with_place(name, [&] { return nemo_rl_launch(text, name, other, beside); })) return steps;
+  if (auto steps = with_place(name, [&] { return verl_ppo_file(text, name, beside); })) return steps;
   if (auto recipe = automodel_launch(text, name, beside)) return recipe;
   if (auto recipe = torchtune_file(text, name, beside)) return recipe;
   refuse_unread_file(text, name);

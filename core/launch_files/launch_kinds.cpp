@@ -57,7 +57,6 @@ constexpr UnreadKind kUnreadFiles[] = {
      "model: llama-2-7b, software: llm-foundry, zero_stage: 3, precision: bf16, seq_length: 2048, "
      "micro_batch_size: 1",
      ""},
-    {"verl", {"actor_rollout_ref", "trainer", ""}, kRollouts, ""},
     {"NeMo-RL", {"policy", "dpo", ""}, kMegatronRun, ""},
     {"NeMo-RL", {"policy", "sft", ""}, kMegatronRun, ""},
     {"NeMo", {"trainer", "exp_manager", ""}, kMegatronRun, ""},

@@ -12,6 +12,7 @@
 #include "core/launch_files/arguments/keyed_files.hpp"
 #include "core/launch_files/arguments/named_model.hpp"
 #include "core/launch_files/megatron/megatron_yaml.hpp"
+#include "core/launch_files/reinforcement/verl_ppo.hpp"
 #include "core/launch_files/script_command.hpp"
 #include "core/launch_files/shell/shell_script.hpp"
 #include "core/launch_files/torch/axolotl_settings.hpp"
@@ -139,6 +140,10 @@ LaunchFile read_verl(const Command& command) {
   return file;
 }
 
+LaunchFile read_verl_steps(const Command& command) {
+  return verl_ppo_launch(keys_of(command, command.program), command.beside);
+}
+
 /// Overrides of a recipe of Megatron-Bridge.
 LaunchFile read_bridge(const Command& command) {
   Arguments keys = keys_of(command, command.program);
@@ -172,6 +177,10 @@ constexpr Program kPrograms[] = {
     {"Axolotl", "axolotl", "train", read_axolotl},
     {"Axolotl", "axolotl.cli.train", "", read_axolotl},
     {"verl", "verl.trainer.fsdp_sft_trainer", "", read_verl},
+    {"verl", "verl.trainer.main_ppo", "", read_verl_steps},
+    {"verl", "verl.experimental.one_step_off_policy.main_ppo", "", read_verl_steps},
+    {"verl", "recipe.one_step_off_policy.main_ppo", "", read_verl_steps},
+    {"verl", "recipe.dapo.main_dapo", "", read_verl_steps},
     {"torchtune", "tune", "run", read_tune},
     {"Megatron-Bridge", "run_recipe.py", "", read_bridge},
 };

@@ -18,7 +18,7 @@ inline const std::map<std::string, std::vector<std::string>>& other_values() {
       {"critic", {"gpt2-124m"}},
       {"reward_model", {"gpt2-124m"}},
       {"rollout_software", {"vllm"}},
-      {"rl_framework", {"nemo-rl", "slime"}},
+      {"rl_framework", {"nemo-rl", "slime", "verl"}},
       {"rollout_placement", {"resident", "split", "one_step_off"}},
       {"rollout_tensor_model_parallel_size", {"2"}},
       {"rollout_pipeline_model_parallel_size", {"2"}},

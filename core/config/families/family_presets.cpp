@@ -260,6 +260,20 @@ constexpr PresetFile kPresetFiles[] = {
      R"("intermediate_size":10944,"moe_intermediate_size":1408,"n_routed_experts":64,)"
      R"("n_shared_experts":2,"num_experts_per_tok":6,"norm_topk_prob":false,"vocab_size":102400,)"
      R"("max_position_embeddings":163840})"},
+    {"moonlight-16b-a3b",
+     R"({"model_type":"deepseek_v3","num_hidden_layers":27,"hidden_size":2048,)"
+     R"("num_attention_heads":16,"num_key_value_heads":16,"q_lora_rank":null,"kv_lora_rank":512,)"
+     R"("qk_nope_head_dim":128,"qk_rope_head_dim":64,"v_head_dim":128,"first_k_dense_replace":1,)"
+     R"("intermediate_size":11264,"moe_intermediate_size":1408,"n_routed_experts":64,)"
+     R"("n_shared_experts":2,"num_experts_per_tok":6,"norm_topk_prob":true,"n_group":1,"topk_group":1,)"
+     R"("routed_scaling_factor":2.446,)"
+     R"("vocab_size":163840,"max_position_embeddings":8192,)"
+     R"("rope_theta":50000,"rope_scaling":null,"rms_norm_eps":1e-5,"num_nextn_predict_layers":0})"},
+    {"mistral-nemo-12b",
+     R"({"model_type":"mistral","num_hidden_layers":40,"hidden_size":5120,"num_attention_heads":32,)"
+     R"("num_key_value_heads":8,"head_dim":128,"intermediate_size":14336,"vocab_size":131072,)"
+     R"("max_position_embeddings":1024000,"rope_theta":1000000,"rms_norm_eps":1e-5,)"
+     R"("sliding_window":null})"},
     // The text model of gemma-3.
     {"gemma-3-1b",
      R"({"model_type":"gemma3_text","num_hidden_layers":26,"hidden_size":1152,"num_attention_heads":4,)"

@@ -37,6 +37,13 @@ ModelConfig qwen(const char* name, const DecoderShape& shape, bool tied) {
   return config;
 }
 
+/// Qwen2.5-Math and what was distilled into it.
+ModelConfig qwen_math(const char* name, const DecoderShape& shape, bool tied) {
+  ModelConfig config = qwen(name, shape, tied);
+  config.rotary.theta = 1e4;
+  return config;
+}
+
 ModelConfig llama3(const char* name, const DecoderShape& shape) {
   ModelConfig config = decoder(name, "llama", shape);
   config.norms.epsilon = 1e-5;
@@ -77,6 +84,12 @@ std::vector<ModelConfig> all_presets() {
       qwen("qwen2.5-14b", {48, 5120, 40, 8, 13824, 152064, 131072}, false),
       qwen("qwen2.5-32b", {64, 5120, 40, 8, 27648, 152064, 131072}, false),
       qwen("qwen2.5-72b", {80, 8192, 64, 8, 29568, 152064, 131072}, false),
+      qwen("qwen2-7b", {28, 3584, 28, 4, 18944, 152064, 131072}, false),
+      qwen_math("qwen2.5-math-1.5b", {28, 1536, 12, 2, 8960, 151936, 4096}, true),
+      qwen_math("qwen2.5-math-7b", {28, 3584, 28, 4, 18944, 152064, 4096}, false),
+      qwen_math("deepseek-r1-distill-qwen-1.5b", {28, 1536, 12, 2, 8960, 151936, 131072}, false),
+      qwen_math("deepseek-r1-distill-qwen-7b", {28, 3584, 28, 4, 18944, 152064, 131072}, false),
+      qwen("deepseek-r1-distill-qwen-32b", {64, 5120, 40, 8, 27648, 152064, 131072}, false),
       llama2("llama-2-7b", {32, 4096, 32, 32, 11008, 32000, 4096}),
       llama2("llama-2-13b", {40, 5120, 40, 40, 13824, 32000, 4096}),
       llama2("llama-2-70b", {80, 8192, 64, 8, 28672, 32000, 4096}),
@@ -85,6 +98,7 @@ std::vector<ModelConfig> all_presets() {
       llama31("llama-3.1-8b", {32, 4096, 32, 8, 14336, 128256, 131072}),
       llama31("llama-3.1-70b", {80, 8192, 64, 8, 28672, 128256, 131072}),
       llama31("llama-3.1-405b", {126, 16384, 128, 8, 53248, 128256, 131072}),
+      decoder("deepseek-llm-7b", "llama", {30, 4096, 32, 32, 11008, 102400, 4096}),
       gpt("gpt2-124m", 12, 768, 12, 1024),
       gpt("gpt2-1558m", 48, 1600, 25, 1024),
       gpt("gpt3-175b", 96, 12288, 96, 2048),
@@ -119,6 +133,7 @@ std::string without_owner(std::string_view name) {
        {"-2507", "-thinking", "-bf16", "-pt", "-hf", "-instruct", "-base", "-chat", "-v0.1", "-it"})
     if (bare.ends_with(back)) bare.erase(bare.size() - back.size());
   if (bare == "llama-3.3-70b") return "llama-3.1-70b";
+  if (bare.starts_with("mistral-nemo-") && bare.ends_with("-2407")) return "mistral-nemo-12b";
   return bare == "deepseek-r1" ? "deepseek-v3" : bare;
 }
 

@@ -41,6 +41,7 @@ void set_named_model(LaunchFile& file, const LaunchArgument& model) {
 }
 
 const ModelConfig* preset_of_name(std::string_view name) {
+  if (const ModelConfig* const preset = find_preset(name)) return preset;
   name = name.substr(name.rfind('/') + 1);
   for (const std::string_view end : {".yaml", ".yml", ".json"})
     if (name.ends_with(end)) name.remove_suffix(end.size());

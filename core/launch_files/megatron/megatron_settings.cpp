@@ -389,7 +389,9 @@ LaunchFile megatron_launch(const std::vector<LaunchArgument>& arguments, const L
   MegatronDialect used = dialect;
   used.recipe = !file.no_model.empty();
   if (!used.recipe) from.attempt([&] { used.recipe = !derive_model(from, dialect); });
-  if (used.recipe) {
+  const bool says_all = from.has("--bf16") && from.has("--use-distributed-optimizer") &&
+                        from.has("--overlap-grad-reduce") && from.has("--overlap-param-gather");
+  if (used.recipe && (dialect.provider || !says_all)) {
     file.notes.push_back(fmt::format(
         "the file changes a recipe, which has the model and other values (--model, --seq-length, ...); taken "
         "are bf16, the distributed optimizer and overlap of Megatron-Bridge's recipes for {}",

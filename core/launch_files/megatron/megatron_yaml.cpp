@@ -315,7 +315,8 @@ class MegatronKeys {
     auto argument = megatron_argument(flag_name, key.values, key.place);
     if (!argument) argument = megatron_switch_off(flag_name, value, key.place);
     if (!argument) return;
-    argument->known = value.find("${") == std::string::npos;
+    argument->known = key.known && value.find("${") == std::string::npos;
+    argument->unknown_reason = key.unknown_reason;
     place(std::move(*argument));
   }
 

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <fstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "analysis/hardware/profiles/profiles.hpp"
@@ -101,6 +102,31 @@ TEST(ReinforcementPrediction, AddsTheWorkOfItsFramework) {
 }
 
 /// Lengths from a file, in any order, for more responses than it has.
+/// verl over FSDP keeps gradients in updates and a reference in its pass, and its engine sleeps otherwise;
+/// Megatron-Core keeps its gradients.
+TEST(ReinforcementPrediction, ReleasesWhatVerlReleases) {
+  const Overrides verl = {{"rollout_placement", "resident", ""}, {"rl_framework", "verl", ""}};
+  Overrides sharded = verl;
+  for (const auto& [key, value] : {std::pair{"software", "verl"}, std::pair{"zero_stage", "3"},
+                                   std::pair{"tensor_model_parallel_size", "1"}})
+    sharded.push_back({key, value, ""});
+  const ReinforcementPrediction fsdp = predicted(sharded), core = predicted(verl);
+  for (const StepPhase& phase : fsdp.phases) {
+    EXPECT_EQ(part_of(phase, "reference parameters").value > 0, phase.name == "reference log-probabilities")
+        << phase.name;
+    EXPECT_EQ(part_of(phase, "actor gradients").value > 0, phase.name == "updates") << phase.name;
+    EXPECT_GT(part_of(phase, "actor optimizer"), Bytes{}) << phase.name;
+  }
+  EXPECT_GT(fsdp.host, Bytes{});
+  for (const StepPhase& phase : core.phases) {
+    EXPECT_GT(part_of(phase, "actor gradients"), Bytes{}) << phase.name;
+    EXPECT_GT(part_of(phase, "reference parameters"), Bytes{}) << phase.name;
+    const bool engine = phase.name == "refit" || phase.name == "rollout";
+    EXPECT_EQ(part_of(phase, "rollout parameters").value > 0, engine) << phase.name;
+    EXPECT_EQ(part_of(phase, "KV cache").value > 0, phase.name == "rollout") << phase.name;
+  }
+}
+
 TEST(ReinforcementPrediction, TakesLengthsFromAFile) {
   const std::string path = testing::TempDir() + "lengths.txt";
   std::ofstream(path) << "100 300\n200\n9999999\n";

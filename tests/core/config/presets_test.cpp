@@ -25,6 +25,12 @@ TEST(Presets, HaveThePublishedParameterCounts) {
       {"qwen2.5-14b", 14'770'033'664},
       {"qwen2.5-32b", 32'763'876'352},
       {"qwen2.5-72b", 72'706'203'648},
+      {"qwen2-7b", 7'615'616'512},
+      {"qwen2.5-math-1.5b", 1'543'714'304},
+      {"qwen2.5-math-7b", 7'615'616'512},
+      {"deepseek-r1-distill-qwen-1.5b", 1'777'088'000},
+      {"deepseek-r1-distill-qwen-7b", 7'615'616'512},
+      {"deepseek-r1-distill-qwen-32b", 32'763'876'352},
       {"llama-2-7b", 6'738'415'616},
       {"llama-2-13b", 13'015'864'320},
       {"llama-2-70b", 68'976'648'192},
@@ -33,6 +39,7 @@ TEST(Presets, HaveThePublishedParameterCounts) {
       {"llama-3.1-8b", 8'030'261'248},
       {"llama-3.1-70b", 70'553'706'496},
       {"llama-3.1-405b", 405'853'388'800},
+      {"deepseek-llm-7b", 6'910'365'696},
       {"gpt2-124m", 124'439'808},
       {"gpt2-1558m", 1'557'611'200},
       {"gpt3-175b", 96 * (12 * 12288LL * 12288 + 13 * 12288) + (2 + 50257 + 2048) * 12288LL},
@@ -95,6 +102,8 @@ TEST(Presets, HaveThePublishedParameterCounts) {
       {"llama-3.2-1b", 1'235'814'400},
       {"llama-3.2-3b", 3'212'749'824},
       {"deepseek-v2-lite", 15'706'484'224, 2'661'150'208},
+      {"moonlight-16b-a3b", 15'960'110'208, 2'914'776'192},
+      {"mistral-nemo-12b", 12'247'782'400},
       {"gemma-3-1b", 999'885'952},
       {"gemma-3-4b", 3'880'263'168},
       {"gemma-3-12b", 11'766'034'176},
@@ -114,8 +123,8 @@ TEST(Presets, HaveThePublishedParameterCounts) {
     EXPECT_EQ(preset->active_parameters(), c.active > 0 ? c.active : c.parameters) << c.name;
     // Heads of 256, of 128 in any model, of two parts.
     const bool wider = preset->name == "gemma-7b" || preset->norms.qk || preset->latent ||
-                       preset->name.starts_with("gemma-3") || preset->name.starts_with("gpt-oss") ||
-                       preset->hybrid;
+                       preset->name == "mistral-nemo-12b" || preset->name.starts_with("gemma-3") ||
+                       preset->name.starts_with("gpt-oss") || preset->hybrid;
     EXPECT_TRUE(wider || preset->hidden == preset->heads * preset->head_dim) << c.name;
     names.push_back(c.name);
   }
@@ -127,6 +136,8 @@ TEST(Presets, HaveThePublishedParameterCounts) {
       {"google/gemma-3-27b-pt", "gemma-3-27b"},
       {"openai/gpt-oss-120b", "gpt-oss-120b"},
       {"Qwen/Qwen3-4B-Instruct-2507", "qwen3-4b"},
+      {"mistralai/Mistral-Nemo-Instruct-2407", "mistral-nemo-12b"},
+      {"deepseek-ai/deepseek-llm-7b-chat", "deepseek-llm-7b"},
       {"Qwen/Qwen3-30B-A3B-Thinking-2507", "qwen3-30b-a3b"},
       {"https://huggingface.co/meta-llama/Llama-3.1-8B", "llama-3.1-8b"},
   };

@@ -32,7 +32,6 @@ struct Named {
 constexpr Named kNamed[] = {
     {"a.yaml", "model: {}\nparallelism:\n  dp: 2\ntokens:\n  sequence_length: 8\n", "nanotron"},
     {"a.yaml", "model:\n  name: mpt_causal_lm\ntrain_loader: {}\n", "llm-foundry"},
-    {"a.yaml", "actor_rollout_ref: {}\ntrainer: {}\n", "verl"},
     {"a.yaml", "per_device_batch_size: 2\nici_fsdp_parallelism: 3\n", "MaxText"},
     {"a.yaml", "base_config: base.yml\nper_device_batch_size: 2\n", "MaxText"},
     {"a.yaml", "per_device_batch_size: 2\nmax_target_length: 3\n", "MaxText"},
@@ -45,7 +44,7 @@ constexpr Named kNamed[] = {
     {"a.yml", "{\n\"data_path\": \"a\",\n\"vocab_file\": \"b\",\n\"merge_file\": \"c\"\n}\n", "GPT-NeoX"},
     {"a.yaml", "run_name: x\ndevice_train_microbatch_size: 2\nfsdp: {}\n", "OLMo"},
     {"a.sh", "python3 train.py --num-layers 4 --hidden-size 8 --rollout-batch-size 8\n", "slime"},
-    {"a.sh", "python3 -m verl.trainer.main_ppo data.train_batch_size=8\n", "verl"},
+    {"a.sh", "python3 -m verl.trainer.main_generation data.batch_size=8\n", "verl"},
     {"a.sh", "deepspeed --module openrlhf.cli.train_sft --max_len 2048\n", "OpenRLHF"},
     {"a.sh", "swift rlhf --rlhf_type dpo --per_device_train_batch_size 1 --deepspeed zero3\n",
      "ms-swift's rlhf"},

@@ -1,5 +1,5 @@
 // Configurations of NeMo-RL: inheritance, references, and the keys that follow.
-#include "core/launch_files/nemo_rl.hpp"
+#include "core/launch_files/reinforcement/nemo_rl.hpp"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

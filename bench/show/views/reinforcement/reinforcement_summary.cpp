@@ -93,7 +93,7 @@ std::string basis_lines(const RunConfig& config, const HardwareProfile& hardware
   const RolloutConfig& rollout = config.reinforcement.rollout;
   if (hardware.guessed()) {
     text += "time: guess from generic rates\n";
-  } else if (rollout.framework == RlFramework::none) {
+  } else if (rollout.framework == RlFramework::none || rollout.framework == RlFramework::verl) {
     text +=
         "time: updates and rollout as predicted for each task alone; refit and offload: messages and copies "
         "alone, without the host's work\n";

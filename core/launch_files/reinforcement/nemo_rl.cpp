@@ -1,4 +1,4 @@
-#include "core/launch_files/nemo_rl.hpp"
+#include "core/launch_files/reinforcement/nemo_rl.hpp"
 
 #include <fmt/format.h>
 
@@ -11,13 +11,13 @@
 #include "core/base/error.hpp"
 #include "core/base/one_line.hpp"
 #include "core/launch_files/arguments/keyed_files.hpp"
+#include "core/launch_files/arguments/named_model.hpp"
 #include "core/launch_files/arguments/yaml_keys.hpp"
-#include "core/launch_files/named_overrides.hpp"
 
 namespace plumbline {
 namespace {
 
-constexpr int kMostDefaults = 8;  // files that follow each other
+constexpr int kMostBases = 8;     // files that follow each other
 constexpr int kMostFollowed = 8;  // of one value, one after another
 
 /// Arguments by name, those of `defaults` under those of the file.
@@ -39,7 +39,7 @@ Keys keys_of(const std::string& text, const std::string& name, const std::string
     const std::string& given = each.values.front();
     const std::string path = given.starts_with('/') ? given : folder + given;
     const auto parent = other ? other(path) : std::nullopt;
-    if (!parent || depth == kMostDefaults) {
+    if (!parent || depth == kMostBases) {
       throw InputError(fmt::format("{}: defaults: found {}, expected a file; put it where the path says",
                                    each.place, printable(given)));
     }
