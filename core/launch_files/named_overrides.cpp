@@ -145,6 +145,7 @@ std::optional<LaunchFile> primus_launch(std::string_view text, const std::string
       others.push_back(std::move(each));
     }
   }
+  if (framework != "torchtitan" && framework != "megatron") return std::nullopt;
   LaunchFile file;
   if (framework == "torchtitan") {
     add_flavor(keys, model);

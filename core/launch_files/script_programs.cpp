@@ -17,6 +17,7 @@
 #include "core/launch_files/shell/shell_script.hpp"
 #include "core/launch_files/torch/axolotl_settings.hpp"
 #include "core/launch_files/torch/hugging_face_settings.hpp"
+#include "core/launch_files/torch/torchtitan_registry.hpp"
 #include "core/launch_files/torch/torchtitan_settings.hpp"
 #include "core/launch_files/torch/torchtune_settings.hpp"
 #include "core/launch_files/torch/verl_settings.hpp"
@@ -105,10 +106,21 @@ LaunchFile read_axolotl(const Command& command) {
   return file;
 }
 
-/// A TOML file and keys over it, in torchtitan's own names.
+/// A TOML file or a registered configuration, and keys over it, in torchtitan's own names.
 LaunchFile read_titan(const Command& command) {
   Arguments keys;
-  const Arguments flags = keys_of(command, command.program);
+  Arguments flags = keys_of(command, command.program);
+  const LaunchArgument* const named = found_in(flags, "config");
+  if (named != nullptr) {
+    const LaunchArgument registered = *named;
+    std::erase_if(flags, [](const LaunchArgument& each) {
+      return each.name == "config" || each.name == "module" || each.name.starts_with("comm.");
+    });
+    LaunchFile file = torchtitan_launch(torchtitan_registered(registered, std::move(flags)), command.beside);
+    file.notes.emplace_back("graphs of whole steps (training.disable_cuda_graphs) are not predicted");
+    take_gpus(file, command);
+    return file;
+  }
   if (const LaunchArgument* const config = found_in(flags, "job.config_file"))
     keys = toml_arguments(other_text(command, *config, "torchtitan's job configuration"),
                           config->values.front());
@@ -182,6 +194,7 @@ constexpr Program kPrograms[] = {
     {"verl", "recipe.one_step_off_policy.main_ppo", "", read_verl_steps},
     {"verl", "recipe.dapo.main_dapo", "", read_verl_steps},
     {"torchtune", "tune", "run", read_tune},
+    {"torchtitan", "torchtitan.train", "", read_titan},
     {"Megatron-Bridge", "run_recipe.py", "", read_bridge},
 };
 /// Keys that tell a program whose name does not.

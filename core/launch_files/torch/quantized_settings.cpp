@@ -72,6 +72,10 @@ void set_quantized_weights(LaunchArguments& from, bool nested) {
     if (bits == 4) origin = twice;
   }
   from.set("frozen_weights", bits == 8 ? "int8" : nested ? "nf4_double" : "nf4", origin);
+  if (from.on("use_peft"))
+    from.file().notes.emplace_back(
+        "embedding, norms and output layer are predicted in 16 bits, as TRL's SFTTrainer of 2026 has them; "
+        "PEFT's prepare_model_for_kbit_training, which older ones call, makes them fp32");
   if (bits == 8)
     from.approximated(key, "8-bit products are predicted at the 16-bit rate, outliers without their product");
 }

@@ -139,6 +139,14 @@ TEST(TrainerLaunch, KeysBecomeSettings) {
     EXPECT_EQ(trainer_settings(each.text)[each.key], each.value) << each.text;
 }
 
+TEST(TrainerLaunch, TypesBesideQuantizedWeightsAreNoted) {
+  const auto notes = [](const std::string& text) { return read_launch_file(text, "file", {}).value().notes; };
+  const std::string quantized = "model_name_or_path: x/y\nuse_peft: true\nload_in_4bit: true\n";
+  EXPECT_THAT(notes(quantized), testing::Contains(HasSubstr("prepare_model_for_kbit_training")));
+  EXPECT_THAT(notes("model_name_or_path: x/y\nuse_peft: true\n"),
+              testing::Not(testing::Contains(HasSubstr("prepare_model_for_kbit_training"))));
+}
+
 TEST(AccelerateLaunch, KeysBecomeSettings) {
   const std::string fsdp = "compute_environment: LOCAL_MACHINE\ndistributed_type: FSDP\nnum_processes: 16\n";
   const std::string deepspeed = "distributed_type: DEEPSPEED\nnum_processes: 8\n";
