@@ -7,7 +7,7 @@
 #include "core/launch_files/megatron/bridge_export.hpp"
 #include "core/launch_files/megatron/megatron_export.hpp"
 #include "core/launch_files/torch/deepspeed_export.hpp"
-#include "core/launch_files/torch/torchtitan_export.hpp"
+#include "core/launch_files/torch/titan/torchtitan_export.hpp"
 
 namespace plumbline {
 

@@ -30,7 +30,7 @@
 #include "core/launch_files/torch/deepspeed_settings.hpp"
 #include "core/launch_files/torch/gpt_neox_settings.hpp"
 #include "core/launch_files/torch/hugging_face_settings.hpp"
-#include "core/launch_files/torch/torchtitan_settings.hpp"
+#include "core/launch_files/torch/titan/torchtitan_settings.hpp"
 #include "core/launch_files/torch/torchtune_settings.hpp"
 
 namespace plumbline {

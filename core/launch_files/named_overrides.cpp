@@ -12,7 +12,7 @@
 #include "core/launch_files/arguments/yaml_keys.hpp"
 #include "core/launch_files/megatron/megatron_names.hpp"
 #include "core/launch_files/megatron/megatron_yaml.hpp"
-#include "core/launch_files/torch/torchtitan_settings.hpp"
+#include "core/launch_files/torch/titan/torchtitan_settings.hpp"
 
 namespace plumbline {
 namespace {

@@ -54,7 +54,7 @@ std::vector<LaunchArgument> keys_of(const ScriptCommand& command, const std::vec
     if (is_option(word) || pair) {
       std::string key = underscored(
           word.text.substr(pair ? 0 : 2, equals == std::string::npos ? equals : equals - (pair ? 0 : 2)));
-      whole = pair;
+      whole = equals != std::string::npos;
       if (pair) key.erase(0, key.find_first_not_of('+'));
       found.push_back({std::move(key), {}, command.place(word), word.known, word.reason});
       if (equals != std::string::npos) found.back().values.push_back(word.text.substr(equals + 1));

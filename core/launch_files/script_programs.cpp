@@ -17,8 +17,8 @@
 #include "core/launch_files/shell/shell_script.hpp"
 #include "core/launch_files/torch/axolotl_settings.hpp"
 #include "core/launch_files/torch/hugging_face_settings.hpp"
-#include "core/launch_files/torch/torchtitan_registry.hpp"
-#include "core/launch_files/torch/torchtitan_settings.hpp"
+#include "core/launch_files/torch/titan/torchtitan_registry.hpp"
+#include "core/launch_files/torch/titan/torchtitan_settings.hpp"
 #include "core/launch_files/torch/torchtune_settings.hpp"
 #include "core/launch_files/torch/verl_settings.hpp"
 

@@ -259,7 +259,7 @@ constexpr Room kRooms[] = {
     {"core/launch_files",
      "core/base core/config core/launch_files/arguments core/launch_files/megatron "
      "core/launch_files/reinforcement core/launch_files/sandbox core/launch_files/shell "
-     "core/launch_files/torch"},
+     "core/launch_files/torch core/launch_files/torch/titan"},
     {"core/launch_files/arguments", "core/base core/config"},
     {"core/launch_files/megatron",
      "core/base core/config core/launch_files/arguments core/launch_files/megatron/model "
@@ -268,6 +268,8 @@ constexpr Room kRooms[] = {
     {"core/launch_files/torch", "core/base core/config core/launch_files/arguments"},
     {"core/launch_files/reinforcement",
      "core/base core/config core/launch_files/arguments core/launch_files/megatron"},
+    {"core/launch_files/torch/titan",
+     "core/base core/config core/launch_files/arguments core/launch_files/torch"},
     {"core/launch_files/sandbox", "core/base"},
     {"core/launch_files/shell", "core/base core/launch_files/arguments"},
     {"core/profile", "core/backends/nccl core/base core/run core/schedule core/trace <cuda> <cupti> <nvtx>"},

@@ -1,4 +1,4 @@
-#include "core/launch_files/torch/torchtitan_layout.hpp"
+#include "core/launch_files/torch/titan/torchtitan_layout.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

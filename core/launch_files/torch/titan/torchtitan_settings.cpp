@@ -1,4 +1,4 @@
-#include "core/launch_files/torch/torchtitan_settings.hpp"
+#include "core/launch_files/torch/titan/torchtitan_settings.hpp"
 
 #include <fmt/format.h>
 
@@ -8,8 +8,8 @@
 #include "core/config/model_config.hpp"
 #include "core/launch_files/arguments/launch_arguments.hpp"
 #include "core/launch_files/torch/offloaded_states.hpp"
-#include "core/launch_files/torch/torchtitan_layout.hpp"
-#include "core/launch_files/torch/torchtitan_models.hpp"
+#include "core/launch_files/torch/titan/torchtitan_layout.hpp"
+#include "core/launch_files/torch/titan/torchtitan_models.hpp"
 
 namespace plumbline {
 namespace {

@@ -1,4 +1,4 @@
-#include "core/launch_files/torch/torchtitan_export.hpp"
+#include "core/launch_files/torch/titan/torchtitan_export.hpp"
 
 #include <fmt/format.h>
 
@@ -6,8 +6,8 @@
 
 #include "core/config/layer_distribution.hpp"
 #include "core/launch_files/arguments/export_checks.hpp"
-#include "core/launch_files/torch/torchtitan_layout.hpp"
-#include "core/launch_files/torch/torchtitan_models.hpp"
+#include "core/launch_files/torch/titan/torchtitan_layout.hpp"
+#include "core/launch_files/torch/titan/torchtitan_models.hpp"
 
 namespace plumbline {
 namespace {

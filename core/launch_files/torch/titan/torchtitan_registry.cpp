@@ -1,4 +1,4 @@
-#include "core/launch_files/torch/torchtitan_registry.hpp"
+#include "core/launch_files/torch/titan/torchtitan_registry.hpp"
 
 #include <fmt/format.h>
 
@@ -48,10 +48,10 @@ constexpr Registered kRegistered[] = {
      "parallelism.expert_parallel_degree=2"},
 };
 
-/// The only value, behind which an empty "$@" may be; else "".
+/// The only value, behind which a "$@" may be, empty or unknown; else "".
 std::string only_value(const LaunchArgument& argument) {
   std::vector<std::string> values = argument.values;
-  if (values.size() == 2 && values.back().empty()) values.pop_back();
+  if (values.size() == 2 && (values.back().empty() || !argument.known)) values.pop_back();
   return values.size() == 1 ? values.front() : "";
 }
 

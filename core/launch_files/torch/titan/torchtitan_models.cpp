@@ -1,5 +1,5 @@
 // Shapes of torchtitan/models/*/__init__.py; flavors that are published models are presets.
-#include "core/launch_files/torch/torchtitan_models.hpp"
+#include "core/launch_files/torch/titan/torchtitan_models.hpp"
 
 #include <fmt/format.h>
 
