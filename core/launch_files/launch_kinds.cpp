@@ -85,7 +85,6 @@ constexpr UnreadKind kUnreadScripts[] = {
     {"ms-swift's rlhf with GRPO", {"= rlhf", "=swift", "=grpo"}, kRollouts, ""},
     {"ms-swift's rlhf", {"= rlhf", "=swift", ""}, kZeroRun, kPreferences},
     {"ms-swift's rlhf", {"=megatron rlhf", "", ""}, kMegatronRun, kPreferences},
-    {"slime", {"=--rollout-batch-size", "=train", ""}, kRollouts, ""},
     {"verl", {"=verl.trainer", "=data.", ""}, kRollouts, ""},
     {"OpenRLHF", {"=openrlhf.cli", "", ""}, kZeroRun, ""},
     {"NeMo-RL", {"=examples/run_", "=cluster.", ""}, kRollouts, ""},

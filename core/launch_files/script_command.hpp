@@ -22,6 +22,7 @@ struct ScriptCommand {
   const BesideFile& beside;
   std::map<std::string, std::string> environment;  // set on its line
   Words job_options{};                             // of #SBATCH comments
+  std::string program_file{};                      // of a program that its keys tell
 
   std::string place(const ShellWord& word) const { return name + ":" + std::to_string(word.line); }
 };

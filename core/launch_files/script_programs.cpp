@@ -12,6 +12,7 @@
 #include "core/launch_files/arguments/keyed_files.hpp"
 #include "core/launch_files/arguments/named_model.hpp"
 #include "core/launch_files/megatron/megatron_yaml.hpp"
+#include "core/launch_files/reinforcement/slime.hpp"
 #include "core/launch_files/reinforcement/verl_ppo.hpp"
 #include "core/launch_files/script_command.hpp"
 #include "core/launch_files/shell/shell_script.hpp"
@@ -156,6 +157,12 @@ LaunchFile read_verl_steps(const Command& command) {
   return verl_ppo_launch(keys_of(command, command.program), command.beside);
 }
 
+/// slime's train.py, or its train_async.py.
+LaunchFile read_slime(const Command& command) {
+  const bool async = command.program_file.ends_with("train_async.py");
+  return slime_launch(keys_of(command, command.program), async, command.beside);
+}
+
 /// Overrides of a recipe of Megatron-Bridge.
 LaunchFile read_bridge(const Command& command) {
   Arguments keys = keys_of(command, command.program);
@@ -201,6 +208,7 @@ constexpr Program kPrograms[] = {
 constexpr std::pair<std::string_view, LaunchFile (*)(const Command&)> kTellingNames[] = {
     {"job.config_file", read_titan},
     {"per_device_train_batch_size", read_trainer},
+    {"rollout_batch_size", read_slime},
 };
 
 bool is_word(const ShellWord& word, std::string_view wanted) {
@@ -244,6 +252,7 @@ LaunchFile (*reader_of(const Words& words, Command& command))(const Command&) {
                                        : std::next(module);
   command.launcher.assign(words.begin(), begin == words.begin() ? begin : std::prev(begin));
   command.program.assign(begin, words.end());
+  if (begin != words.begin()) command.program_file = std::prev(begin)->text;
   const Arguments keys = keys_of(command, command.program);
   for (const auto& [key, read] : kTellingNames)
     if (found_in(keys, key) != nullptr) return read;

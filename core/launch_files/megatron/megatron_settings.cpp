@@ -267,8 +267,10 @@ void set_experts(LaunchArguments& from, const MegatronDialect& dialect) {
   const char* const balancing = "--moe-router-load-balancing-type";
   const std::string type = from.has(balancing) ? from.text(balancing, "") : "aux_loss";
   if (type != "none" && (given || from.has(balancing) || from.has("--moe-aux-loss-coeff"))) {
-    from.set("moe_router_load_balancing_type", type, balancing);
     const std::string coefficient = from.text("--moe-aux-loss-coeff", "0");
+    // Without a weight these kinds of the loss are alike.
+    const bool idle = type.ends_with("aux_loss") && from.number("--moe-aux-loss-coeff", 0) == 0;
+    from.set("moe_router_load_balancing_type", idle ? "aux_loss" : type, balancing);
     from.set("moe_aux_loss_coeff", coefficient, "--moe-aux-loss-coeff");
   }
   const char* const factor = "--moe-expert-capacity-factor";

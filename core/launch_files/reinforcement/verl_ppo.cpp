@@ -1,7 +1,6 @@
 #include "core/launch_files/reinforcement/verl_ppo.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <string>
@@ -14,6 +13,7 @@
 #include "core/launch_files/arguments/launch_arguments.hpp"
 #include "core/launch_files/arguments/named_model.hpp"
 #include "core/launch_files/arguments/yaml_keys.hpp"
+#include "core/launch_files/reinforcement/step_settings.hpp"
 #include "core/launch_files/reinforcement/verl_training.hpp"
 
 namespace plumbline {
@@ -83,11 +83,7 @@ void drop_absent(std::vector<LaunchArgument>& arguments, LaunchFile& file) {
 
 void set_task(LaunchArguments& from) {
   const std::string estimator = from.text(kEstimator, "gae");
-  const bool other = std::find(std::begin(kNoCritic), std::end(kNoCritic), estimator) != std::end(kNoCritic);
-  if (estimator != "gae" && estimator != "grpo" && !other)
-    from.refuse(kEstimator, fmt::format("gae, grpo, {}", fmt::join(kNoCritic, ", ")));
-  from.set("task", estimator == "gae" ? "ppo" : "grpo", kEstimator);
-  if (other) from.approximated(kEstimator, "predicted as grpo, which has the same phases");
+  set_estimator(from, kEstimator, estimator, "gae", kNoCritic);
   if (estimator == "gae") {
     if (from.has("algorithm.gamma"))
       from.set("gae_gamma", from.text("algorithm.gamma", ""), "algorithm.gamma");
@@ -97,30 +93,17 @@ void set_task(LaunchArguments& from) {
   }
 }
 
-/// The weight of the divergence; 0: no reference. A weight of 0 with a reference is predicted as 0.001.
+/// The divergence from the reference, which is there where the loss or the reward has it.
 void set_divergence(LaunchArguments& from) {
   const bool critic = from.setting("task", "") == "ppo";
   const std::string in_loss = kActor + "use_kl_loss";
   const char* const in_reward = "algorithm.use_kl_in_reward";
   const bool reward = from.on(in_reward), loss = from.on(in_loss);
   if (!reward && !loss) return from.set("kl_loss_coef", "0", in_loss);
-  const std::string weight = loss ? kActor + "kl_loss_coef" : "algorithm.kl_ctrl.kl_coef";
-  const bool none = from.has(weight) && from.number(weight, 1) == 0;
-  from.set("kl_loss_coef", none ? "0.001" : from.text(weight, "0.001"), weight);
-  if (none) from.approximated(weight, "the reference works although its weight is 0; predicted with 0.001");
+  set_kl_weight(from, loss ? kActor + "kl_loss_coef" : "algorithm.kl_ctrl.kl_coef");
   if (critic) from.set("use_kl_in_reward", loss ? "false" : "true", loss ? in_loss : in_reward);
   if (!critic && reward) from.approximated(in_reward, "the divergence is predicted in the loss");
-  const std::string type = kActor + "kl_loss_type";
-  std::string name = from.text(type, "low_var_kl");
-  if (name.ends_with('+')) name.pop_back();
-  constexpr std::pair<std::string_view, const char*> kTypes[] = {
-      {"kl", "k1"},  {"k1", "k1"}, {"mse", "k2"},       {"k2", "k2"},
-      {"abs", "k1"}, {"k3", "k3"}, {"low_var_kl", "k3"}};
-  const auto* const found = std::find_if(std::begin(kTypes), std::end(kTypes),
-                                         [&](const auto& each) { return each.first == name; });
-  if (found == std::end(kTypes)) from.refuse(type, "kl, abs, mse, low_var_kl, k1, k2 or k3");
-  if (loss) from.set("kl_loss_type", found->second, type);
-  if (loss && name == "abs") from.approximated(type, "predicted as k1");
+  if (loss) set_kl_type(from, kActor + "kl_loss_type", "low_var_kl");
 }
 
 /// Drops ranges of other losses: CISPO (arXiv:2506.13585, equation 4) bounds weights, often beyond 1.
@@ -148,21 +131,19 @@ void set_policy_loss(LaunchArguments& from) {
   if (!from.sets("clip_grad")) from.set_default("clip_grad", "1.0");
 }
 
-std::string default_sizes(LaunchArguments& from) {
+void set_sizes_of_step(LaunchArguments& from) {
   constexpr std::pair<const char*, const char*> kDefaults[] = {{"num_prompts_per_step", "1024"},
                                                                {"num_generations_per_prompt", "1"},
                                                                {"prompt_length", "512"},
                                                                {"max_new_tokens", "512"},
                                                                {"rollout_tensor_model_parallel_size", "2"},
+                                                               {"rollout_pipeline_model_parallel_size", "1"},
                                                                {"gpu_memory_utilization", "0.5"},
                                                                {"max_num_seqs", "256"}};
   for (const auto& [key, value] : kDefaults)
     if (!from.sets(key)) from.set_default(key, value);
   const char* const gpus = "trainer.n_gpus_per_node";
-  const std::int64_t all = from.integer(gpus, 8) * from.integer("trainer.nnodes", 1);
-  if (all <= 0 || all >= (1 << 20)) from.refuse(gpus, "GPUs of a node from 1, on nodes from 1");
-  from.set("world_size", fmt::format("{}", all), gpus);
-  return from.setting("world_size", "");
+  from.set("world_size", fmt::format("{}", gpus_of_nodes(from, gpus, "trainer.nnodes")), gpus);
 }
 
 /// A value of the command line over that of the file.
@@ -175,7 +156,6 @@ double told(const LaunchArguments& from, const std::string& key, double otherwis
 }
 
 void set_batch(LaunchArguments& from, bool megatron) {
-  const std::int64_t world = std::stoll(default_sizes(from));
   const auto size = [&](const char* key) { return std::stoll(from.setting(key, "1")); };
   const std::string mini = kActor + "ppo_mini_batch_size";
   from.set("global_batch_size",
@@ -188,7 +168,7 @@ void set_batch(LaunchArguments& from, bool megatron) {
     micro = from.integer(each, 1);
   } else if (from.has(all)) {
     micro_from = all;
-    micro = std::max<std::int64_t>(1, from.integer(all, 1) / world);
+    micro = std::max<std::int64_t>(1, from.integer(all, 1) / std::stoll(from.setting("world_size", "1")));
   }
   const std::int64_t longest = size("prompt_length") + size("max_new_tokens");
   const double mean = told(from, "response_length_mean", 0);
@@ -199,28 +179,18 @@ void set_batch(LaunchArguments& from, bool megatron) {
     const std::string tokens = kActor + "ppo_max_token_len_per_gpu";
     const std::int64_t sequence = std::stoll(from.setting("context_parallel_size", "1"));
     const std::int64_t most = from.integer(tokens, 16384) * sequence;
-    from.set("packed_sequence", "true", dynamic);
-    from.set("micro_batch_size", "1", dynamic);
-    from.set("seq_length", fmt::format("{}", std::max(most, longest)), tokens);
+    set_packs(from, tokens, std::max(most, longest));
   } else if (packs && (mean > 0 || from.file().beside.gives("response_lengths"))) {
     // A micro-batch without padding: a pack of as many tokens as its sequences have on average.
     const double one = told(from, "prompt_length", static_cast<double>(size("prompt_length"))) +
                        (mean > 0 ? mean : static_cast<double>(size("max_new_tokens")));
-    from.set("packed_sequence", "true", padding);
-    from.set("micro_batch_size", "1", micro_from);
-    from.set(
-        "seq_length",
-        fmt::format("{}", std::max(longest, static_cast<std::int64_t>(one * static_cast<double>(micro)))),
-        micro_from);
+    set_packs(from, micro_from,
+              std::max(longest, static_cast<std::int64_t>(one * static_cast<double>(micro))));
   } else {
     from.set("micro_batch_size", fmt::format("{}", micro), micro_from);
     from.set("seq_length", fmt::format("{}", longest), "data.max_response_length");
   }
-  if (mean == 0 && !from.file().beside.gives("response_lengths"))
-    from.file().notes.push_back(fmt::format(
-        "prompts of {} and responses of {} tokens, the longest, are assumed; --prompt-length N and "
-        "--response-length-mean N say what they have",
-        size("prompt_length"), size("max_new_tokens")));
+  note_lengths(from);
 }
 
 void set_engine(LaunchArguments& from) {
@@ -295,7 +265,7 @@ LaunchFile verl_ppo_launch(const std::vector<LaunchArgument>& all, const BesideF
   from.attempt([&] { set_task(from); });
   from.attempt([&] { set_divergence(from); });
   from.attempt([&] { set_policy_loss(from); });
-  from.attempt([&] { default_sizes(from); });
+  from.attempt([&] { set_sizes_of_step(from); });
   if (!megatron) from.attempt([&] { set_verl_fsdp(from); });
   from.attempt([&] { set_batch(from, megatron); });
   from.attempt([&] { set_engine(from); });

@@ -11,6 +11,7 @@
 #include "core/launch_files/arguments/key_names.hpp"
 #include "core/launch_files/megatron/megatron_names.hpp"
 #include "core/launch_files/megatron/megatron_yaml.hpp"
+#include "core/launch_files/reinforcement/step_settings.hpp"
 
 namespace plumbline {
 namespace {
@@ -156,8 +157,7 @@ void set_verl_placement(LaunchArguments& from, bool megatron) {
   if (!apart && from.has(shares) && !from.on(shares))
     from.not_modelled(shares, "an engine apart, without rollout.n_gpus_per_node");
   if (apart) {
-    const std::int64_t gpus = from.integer(pool, 8) * from.integer("rollout.nnodes", 1);
-    if (gpus <= 0 || gpus >= (1 << 20)) from.refuse(pool, "GPUs of a node from 1, on nodes from 1");
+    const std::int64_t gpus = gpus_of_nodes(from, pool, "rollout.nnodes");
     from.set("rollout_placement", "one_step_off", pool);
     from.set("rollout_world_size", fmt::format("{}", gpus), pool);
     from.set("rl_framework", "verl", pool);

@@ -49,7 +49,6 @@ constexpr Named kNamed[] = {
      "work_group: a\nmodules:\n  pre_trainer:\n    framework: other\n    overrides:\n      steps: 1\n",
      "Primus"},
     {"a.yaml", "run_name: x\ndevice_train_microbatch_size: 2\nfsdp: {}\n", "OLMo"},
-    {"a.sh", "python3 train.py --num-layers 4 --hidden-size 8 --rollout-batch-size 8\n", "slime"},
     {"a.sh", "python3 -m verl.trainer.main_generation data.batch_size=8\n", "verl"},
     {"a.sh", "deepspeed --module openrlhf.cli.train_sft --max_len 2048\n", "OpenRLHF"},
     {"a.sh", "swift rlhf --rlhf_type dpo --per_device_train_batch_size 1 --deepspeed zero3\n",

@@ -119,7 +119,8 @@ const std::pair<const char*, Settings> kScripts[] = {
       {"sequence_parallel", "true"},
       {"overlap_grad_reduce", "false"},
       {"recompute_granularity", "full"},
-      {"grad_dtype", "fp32"}}},
+      {"grad_dtype", "fp32"},
+      {"rollout_pipeline_model_parallel_size", "1"}}},
     {"critic.model.path=Qwen/Qwen2.5-1.5B", {{"critic", "qwen2.5-1.5b"}}},
     {"reward_model.enable=True reward_model.model.path=Qwen/Qwen2.5-14B", {{"reward_model", "qwen2.5-14b"}}},
 };
