@@ -156,7 +156,7 @@ ReinforcementPrediction join_sides(const RunConfig& config, const HardwareProfil
   judge(made);
   const auto responses = static_cast<double>(config.reinforcement.responses());
   made.tokens = responses * (static_cast<double>(config.prompt_tokens()) + rollout.mean_response);
-  made.gpus = config.parallel.world_size + config.reinforcement.rollout.world;
+  made.gpus = config.ranks();
   made.tokens_per_s_per_gpu = made.tokens / made.step.value / made.gpus;
   return made;
 }

@@ -26,7 +26,7 @@ std::string output_of_ranks(const RunConfig& config, std::vector<std::string> ar
   LaunchSpec spec;
   spec.program = self_path();
   spec.arguments = std::move(arguments);
-  spec.ranks = config.layout().world();
+  spec.ranks = config.ranks();
   if (config.measure.timeout_s) spec.timeout = {*config.measure.timeout_s};
   spec.timeout_per_step = !config.measure.timeout_s;
   spec.bind_ranks = config.machine.backend == Backend::cpu;

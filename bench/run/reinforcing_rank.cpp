@@ -22,34 +22,33 @@ namespace plumbline {
 namespace {
 
 using reinforcement::ReinforcementResult;
+using reinforcement::StepCommunicators;
 
 ReinforcementResult reinforce_emulated(const RunConfig& config, const Schedule& schedule,
-                                       MpiCommunicator& control,
+                                       const StepCommunicators& control, MPI_Comm pool, Seconds clock_offset,
                                        const reinforcement::ReinforcementProgress& progress) {
   std::string note;
   const HardwareProfile hardware = hardware_of(config, note);
   const MachineConfig& machine = config.machine;
   EmulatedClock clock = machine.emulated_clock == EmulatedTime::virtual_time
                             ? EmulatedClock::of_virtual_time()
-                            : EmulatedClock(machine.emulated_time_factor, control.clock_offset());
-  const auto communicator = [&](const Layout& layout) {
-    return std::make_unique<EmulatedCommunicator>(layout, clock, emulated_links(hardware, layout), nullptr);
-  };
-  const auto training = communicator(config.layout());
-  const auto rollout = communicator(rollout_config(config).layout());
+                            : EmulatedClock(machine.emulated_time_factor, clock_offset);
+  const auto messages = reinforcement::step_communicators(config, [&](const Layout& layout, bool alone) {
+    return std::make_unique<EmulatedCommunicator>(layout, clock, emulated_links(hardware, layout), nullptr,
+                                                  alone ? pool : MPI_COMM_WORLD);
+  });
   const auto operators = make_emulated_operators(
-      clock, emulated_call_time(config, hardware, config.measure.slowdown_of(control.rank())));
+      clock, emulated_call_time(config, hardware, config.measure.slowdown_of(control.all().rank())));
   const auto host = emulated_host_lane(clock, emulated_host_copies(hardware));
-  return reinforcement::reinforce(config, schedule, *operators, *training, *rollout, control,
+  return reinforcement::reinforce(config, schedule, *operators, messages, control,
                                   untouched_memory(), host.get(), progress);
 }
 
 ReinforcementResult reinforce_on_cpu(const RunConfig& config, const Schedule& schedule,
-                                     MpiCommunicator& communicator,
+                                     const StepCommunicators& communicators,
                                      const reinforcement::ReinforcementProgress& progress) {
-  MpiCommunicator rollout(rollout_config(config).layout());
   const auto operators = make_cpu_operators();
-  return reinforcement::reinforce(config, schedule, *operators, communicator, rollout, communicator,
+  return reinforcement::reinforce(config, schedule, *operators, communicators, communicators,
                                   host_memory(), nullptr, progress);
 }
 
@@ -63,16 +62,24 @@ int run_as_reinforcing_rank(const RunConfig& config,
   const MpiSession session(argc, argv);
   return session.guard([&] {
     require_same_on_all_ranks(describe(config));
-    MpiCommunicator communicator(config.layout());
+    const MpiComm pool = pool_of_first(config.parallel.world_size);
+    MpiOptions of_pool;
+    Seconds clock_offset;
+    const auto communicators = reinforcement::step_communicators(config, [&](const Layout& layout, bool alone) {
+      auto made = std::make_unique<MpiCommunicator>(layout, alone ? of_pool : MpiOptions());
+      of_pool = {.crowded = made->crowded(), .world = pool.get()};
+      if (!alone) clock_offset = made->clock_offset();
+      return made;
+    });
     const auto progress = [](int done, int all, double reward) {
       say(fmt::format("step {} of {}{}\n", done, all,
                       std::isnan(reward) ? "" : fmt::format(", reward {:.4f}", reward)));
     };
     const Schedule schedule = schedule_for(config);
     const ReinforcementResult result = config.machine.backend == Backend::emulated
-                                           ? reinforce_emulated(config, schedule, communicator, progress)
-                                           : reinforce_on_cpu(config, schedule, communicator, progress);
-    if (communicator.rank() == 0) write(result);
+                                           ? reinforce_emulated(config, schedule, communicators, pool.get(), clock_offset, progress)
+                                           : reinforce_on_cpu(config, schedule, communicators, progress);
+    if (communicators.all().rank() == 0) write(result);
     return static_cast<int>(ExitCode::done);
   });
 }

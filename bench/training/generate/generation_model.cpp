@@ -14,28 +14,6 @@ using training::StageMap;
 
 constexpr int kStreamTag = 1;  // of messages between stages
 
-/// One stage per pipeline rank.
-StageMap stage_per_rank(const RunConfig& config) {
-  Schedule schedule;
-  schedule.ranks = schedule.stages = config.parallel.pipeline;
-  schedule.rank_of_stage.resize(static_cast<std::size_t>(schedule.stages));
-  std::iota(schedule.rank_of_stage.begin(), schedule.rank_of_stage.end(), 0);
-  return StageMap(schedule);
-}
-
-/// Keys of training alone have no effect.
-RunConfig generation_config(RunConfig config) {
-  config.parallel.sequence_parallel = config.parallel.tp.comm_overlap = false;
-  config.parallel.dp.zero_stage = 0;
-  config.parallel.dp.overlap_param_gather.reset();
-  config.parallel.ep.overlap_comm = config.parallel.ep.shared_expert_overlap = false;
-  config.numerics.attention_backend = AttentionBackend::fused;
-  config.numerics.hidden_dropout = config.numerics.attention_dropout = 0;
-  config.recompute.granularity = Recompute::none;
-  config.mixture = MixtureConfig();
-  return config;
-}
-
 RankParameters own_parameters(const RunConfig& config, const Communicator& communicator) {
   return rank_parameters(config, stage_per_rank(config),
                          communicator.layout().coordinates(communicator.rank()));
@@ -49,6 +27,26 @@ Tensor ids_on_device(const training::TrainingContext& context, const char* holde
 }
 
 }  // namespace
+
+StageMap stage_per_rank(const RunConfig& config) {
+  Schedule schedule;
+  schedule.ranks = schedule.stages = config.parallel.pipeline;
+  schedule.rank_of_stage.resize(static_cast<std::size_t>(schedule.stages));
+  std::iota(schedule.rank_of_stage.begin(), schedule.rank_of_stage.end(), 0);
+  return StageMap(schedule);
+}
+
+RunConfig generation_config(RunConfig config) {
+  config.parallel.sequence_parallel = config.parallel.tp.comm_overlap = false;
+  config.parallel.dp.zero_stage = 0;
+  config.parallel.dp.overlap_param_gather.reset();
+  config.parallel.ep.overlap_comm = config.parallel.ep.shared_expert_overlap = false;
+  config.numerics.attention_backend = AttentionBackend::fused;
+  config.numerics.hidden_dropout = config.numerics.attention_dropout = 0;
+  config.recompute.granularity = Recompute::none;
+  config.mixture = MixtureConfig();
+  return config;
+}
 
 GenerationModel::GenerationModel(const RunConfig& config, Operators& operators, Communicator& communicator,
                                  Arena& arena)

@@ -13,6 +13,11 @@
 
 namespace plumbline::generation {
 
+/// Configuration of a GenerationModel: keys of training alone have no effect.
+RunConfig generation_config(RunConfig config);
+/// Its stages: one per pipeline rank.
+training::StageMap stage_per_rank(const RunConfig& config);
+
 /// One stage per pipeline rank, layers split over the tensor ranks as in training. Products are of all tokens
 /// of a pass together, attention is by sequence. Nothing but the cache outlives a pass.
 class GenerationModel {

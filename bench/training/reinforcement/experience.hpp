@@ -18,6 +18,7 @@ struct Response {
   std::vector<float> advantages{};
   std::vector<float> values{}, returns{};  // with a critic: values before the ids, and their goals
   double reward = 0;
+  std::int64_t drawn_after = 0;  // updates of the actor, on ranks that train
 };
 
 /// Numbers of an id in the first rows of its loss's tokens; the weight is the last one. Empty ones become 0.

@@ -54,12 +54,15 @@ void add_rest(const Rectangle& all, const Rectangle& hole, std::vector<Rectangle
 class Side {
  public:
   /// `owned`: other ranks' parts of units may be stale or absent here.
-  Side(const RankResources& model, bool owned) : model_(model), owned_(owned) {}
+  Side(const RefitSide& side, bool owned) : side_(side), layout_(side.config.layout()), owned_(owned) {}
 
-  /// Contents of a rank's memory. Pure data, for any rank.
+  int first() const { return side_.first; }
+  int ranks() const { return layout_.world(); }
+  /// Contents of a rank's memory. Pure data, for any rank of the refit.
   const HeldByTensor& of(int rank) {
-    const auto [found, is_new] = ranks_.try_emplace(rank);
-    if (is_new) list(rank, found->second);
+    const auto [found, is_new] = held_.try_emplace(rank);
+    const int own = rank - side_.first;
+    if (is_new && own >= 0 && own < ranks()) list(own, found->second);
     return found->second;
   }
 
@@ -73,24 +76,24 @@ class Side {
 
  private:
   Matrix row_of(const Held& held) const {
-    const StageEntry& stage = model_.parameters.stages[held.stage];
-    if (held.unit == training::kVector) return stage_vectors(model_.memory.values, stage);
-    if (held.unit == training::kUntrained) return stage_untrained(model_.memory, stage);
-    return owned_ ? model_.memory.owned(model_.memory.values, held.unit)
-                  : model_.memory.whole(model_.memory.values, held.unit);
+    const RankResources& model = *side_.model;
+    const StageEntry& stage = model.parameters.stages[held.stage];
+    if (held.unit == training::kVector) return stage_vectors(model.memory.values, stage);
+    if (held.unit == training::kUntrained) return stage_untrained(model.memory, stage);
+    return owned_ ? model.memory.owned(model.memory.values, held.unit)
+                  : model.memory.whole(model.memory.values, held.unit);
   }
 
   std::pair<std::int64_t, std::int64_t> stretch_of(const Unit& unit, Coordinates at) const {
     if (!owned_ || unit.pieces == 1) return {0, unit.padded};
-    const Layout& layout = model_.context.communicator.layout();
-    const int copy = unit.spread ? layout.expert_place(at).copy : at.data;
+    const int copy = unit.spread ? layout_.expert_place(at).copy : at.data;
     const std::int64_t from = copy % unit.pieces * unit.owned();
     return {from, from + unit.owned()};
   }
 
   void list(int rank, HeldByTensor& held) const {
-    const Coordinates at = model_.context.communicator.layout().coordinates(rank);
-    const training::RankParameters parameters = rank_parameters(model_.context.config, model_.placement, at);
+    const Coordinates at = layout_.coordinates(rank);
+    const training::RankParameters parameters = rank_parameters(side_.config, side_.placement, at);
     for (std::size_t s = 0; s < parameters.stages.size(); ++s) {
       const StageEntry& stage = parameters.stages[s];
       for (const Parameter& parameter : stage.parameters.list) {
@@ -108,9 +111,10 @@ class Side {
     }
   }
 
-  const RankResources& model_;
+  const RefitSide& side_;
+  const Layout layout_;
   const bool owned_;
-  std::map<int, HeldByTensor> ranks_;
+  std::map<int, HeldByTensor> held_;
 };
 
 struct Transfer {
@@ -121,14 +125,14 @@ struct Transfer {
 };
 
 /// Transfers to a rank, by source.
-std::map<int, std::vector<Transfer>> transfers_to(int rank, int world, Side& from, Side& to) {
+std::map<int, std::vector<Transfer>> transfers_to(int rank, Side& from, Side& to) {
   std::map<int, std::vector<Transfer>> found;
   for (const auto& [tensor, wanted] : to.of(rank)) {
     for (const Held& held : wanted) {
       const TensorPiece& piece = held.piece;
       std::vector<Rectangle> missing = {{piece.row, piece.col, piece.rows, piece.cols}};
-      for (int i = 0; i < world && !missing.empty(); ++i) {
-        const int source = (rank + i) % world;
+      for (int i = 0; i < from.ranks() && !missing.empty(); ++i) {
+        const int source = from.first() + (rank - to.first() + i) % from.ranks();
         const auto at = from.of(source).find(tensor);
         if (at == from.of(source).end()) continue;
         for (const Held& have : at->second) {
@@ -180,12 +184,12 @@ std::vector<Message> messages_of(const std::vector<Transfer>& transfers, DType t
 }
 
 /// The rank's side of a message out and one in; either may be null.
-void exchange(const training::TrainingContext& context, const Message* out, int target, const Side& source,
-              const Message* in, int giver, const Side& destination, RefitTraffic& traffic) {
-  Operators& operators = context.operators;
-  Communicator& communicator = context.communicator;
+void exchange(const RefitMeans& means, const Message* out, int target, const Side& source, const Message* in,
+              int giver, const Side& destination, RefitTraffic& traffic) {
+  Operators& operators = means.operators;
+  Communicator& communicator = means.ranks;
   const auto buffer = [&](const char* holder, const Message& message) {
-    return context.arena.allocate(Category::communication, holder, 1, message.elements, message.type);
+    return means.arena.allocate(Category::communication, holder, 1, message.elements, message.type);
   };
   Tensor send, receive;
   Ticket sent, arrived;
@@ -217,20 +221,21 @@ void exchange(const training::TrainingContext& context, const Message* out, int 
 
 }  // namespace
 
-RefitTraffic refit(const RankResources& from, const RankResources& to, Bytes bucket) {
-  const training::TrainingContext& context = from.context;
-  Operators& operators = context.operators;
-  const int me = context.communicator.rank();
-  const int world = context.communicator.layout().world();
-  const DType type = to.memory.values.matrices.matrix().dtype;
-  const bool overlaps = context.config.parallel.effective_zero_stage() > 0 &&
-                        context.config.parallel.effective_overlap_param_gather();
-  Side source(from, from.memory.values.sharded || overlaps);
+RefitTraffic refit(const RefitSide& from, const RefitSide& to, const RefitMeans& means, Bytes bucket) {
+  Operators& operators = means.operators;
+  const int me = means.ranks.rank();
+  const int world = means.ranks.layout().world();
+  const DType type = from.config.numerics.precision;
+  const ParallelConfig& parallel = from.config.parallel;
+  const int zero = parallel.effective_zero_stage();
+  Side source(from, zero >= 3 || (zero > 0 && parallel.effective_overlap_param_gather()));
   Side destination(to, false);
-  operators.fill(to.memory.values.vectors, 0);
-  operators.fill(to.memory.values.matrices, 0);
+  if (to.model != nullptr) {
+    operators.fill(to.model->memory.values.vectors, 0);
+    operators.fill(to.model->memory.values.matrices, 0);
+  }
   RefitTraffic traffic;
-  const std::map<int, std::vector<Transfer>> mine = transfers_to(me, world, source, destination);
+  const std::map<int, std::vector<Transfer>> mine = transfers_to(me, source, destination);
   if (const auto own = mine.find(me); own != mine.end()) {
     for (const Transfer& each : own->second) {
       const Matrix place = destination.memory(*each.destination, each.part);
@@ -241,13 +246,13 @@ RefitTraffic refit(const RankResources& from, const RankResources& to, Bytes buc
   for (int distance = 1; distance < world; ++distance) {
     const int target = (me + distance) % world;
     const int giver = (me - distance + world) % world;
-    std::map<int, std::vector<Transfer>> theirs = transfers_to(target, world, source, destination);
+    std::map<int, std::vector<Transfer>> theirs = transfers_to(target, source, destination);
     const auto received = mine.find(giver);
     const std::vector<Message> out = messages_of(theirs[me], type, bucket);
     const std::vector<Message> in =
         messages_of(received == mine.end() ? std::vector<Transfer>() : received->second, type, bucket);
     for (std::size_t i = 0; i < std::max(out.size(), in.size()); ++i)
-      exchange(context, i < out.size() ? &out[i] : nullptr, target, source, i < in.size() ? &in[i] : nullptr,
+      exchange(means, i < out.size() ? &out[i] : nullptr, target, source, i < in.size() ? &in[i] : nullptr,
                giver, destination, traffic);
   }
   return traffic;

@@ -16,8 +16,10 @@ namespace {
 /// A phase of one step, over all ranks.
 PhaseSummary over_ranks(Communicator& control, const PhaseMeasurement& mine) {
   PhaseSummary largest;
-  for (const PhaseSummary& each :
-       training::from_every_rank(control, PhaseSummary{mine.time, mine.peak.total(), mine.after.total()})) {
+  for (const PhaseSummary& each : training::from_every_rank(
+           control, PhaseSummary{mine.start, mine.time, mine.peak.total(), mine.after.total()})) {
+    if (each.peak == Bytes{}) continue;
+    largest.start = largest.peak == Bytes{} ? each.start : std::min(largest.start, each.start);
     largest.time = std::max(largest.time, each.time);
     largest.peak = std::max(largest.peak, each.peak);
     largest.held = std::max(largest.held, each.held);
@@ -29,6 +31,27 @@ Bytes sum_over_ranks(Communicator& control, Bytes mine) {
   Bytes sum;
   for (const Bytes each : training::from_every_rank(control, mine)) sum += each;
   return sum;
+}
+
+/// Ranks that train have all phases but the rollout, those of the rollout alone it and the refit.
+void set_idle(ReinforcementResult& result) {
+  const auto time = [&](Phase phase) { return result.phases[static_cast<std::size_t>(phase)].time; };
+  Seconds all;
+  for (const PhaseSummary& phase : result.phases) all += phase.time;
+  result.training_idle = 1 - (all - time(Phase::rollout)) / result.step;
+  result.rollout_idle = 1 - (time(Phase::refit) + time(Phase::rollout)) / result.step;
+}
+
+void add_numbers(const RunConfig& config, const StepOutcome& outcome, ReinforcementResult& result) {
+  result.rewards.push_back(outcome.mean_reward);
+  result.divergences.push_back(outcome.mean_kl);
+  result.losses.push_back(mean(outcome.actor.losses));
+  result.staleness.push_back(outcome.actor.staleness);
+  result.gradient_norm = outcome.actor.gradient_norm;
+  if (!config.has_critic()) return;
+  result.critic_losses.push_back(mean(outcome.critic.losses));
+  result.explained_variances.push_back(outcome.explained_variance);
+  result.critic_gradient_norm = outcome.critic.gradient_norm;
 }
 
 double mean_length(const std::vector<Response>& responses) {
@@ -58,32 +81,25 @@ void check_finite(const std::vector<double>& losses, int step) {
 }  // namespace
 
 ReinforcementResult reinforce(const RunConfig& config, const Schedule& schedule, Operators& operators,
-                              Communicator& training, Communicator& rollout, Communicator& control,
+                              const StepCommunicators& messages, const StepCommunicators& controls,
                               std::unique_ptr<MemorySource> memory, HostLane* lane,
                               const ReinforcementProgress& progress) {
   const bool emulated = config.machine.backend == Backend::emulated;
   Arena arena(config.machine.memory_budget, std::move(memory));
-  ReinforcementStep step(config, schedule, operators, training, rollout, control, arena, lane);
+  Communicator& control = controls.all();
+  ReinforcementStep step(config, schedule, operators, messages, controls, arena, lane);
   if (!emulated) {
     const training::SliceReader weights = training::initial_weights(config);
     step.load(weights);
     if (config.has_critic()) step.load_critic(critic_weights(config, weights));
   }
   ReinforcementResult result;
-  std::array<std::vector<Seconds>, kPhases> times;
+  std::array<std::vector<Seconds>, kPhases> times, starts;
   std::vector<Seconds> steps;
   const int all = config.measure.warmup_steps + config.measure.steps;
   for (int index = 0; index < all; ++index) {
     const StepOutcome outcome = step.run(index);
-    result.rewards.push_back(outcome.mean_reward);
-    result.divergences.push_back(outcome.mean_kl);
-    result.losses.push_back(mean(outcome.actor.losses));
-    result.gradient_norm = outcome.actor.gradient_norm;
-    if (config.has_critic()) {
-      result.critic_losses.push_back(mean(outcome.critic.losses));
-      result.explained_variances.push_back(outcome.explained_variance);
-      result.critic_gradient_norm = outcome.critic.gradient_norm;
-    }
+    if (step.trains()) add_numbers(config, outcome, result);
     result.mean_length = mean_length(outcome.responses);
     if (!emulated) {
       check_finite(result.losses, index + 1);
@@ -91,23 +107,31 @@ ReinforcementResult reinforce(const RunConfig& config, const Schedule& schedule,
     }
     result.refit_sent = sum_over_ranks(control, outcome.refit.sent);
     result.refit_copied = sum_over_ranks(control, outcome.refit.copied);
-    Seconds sum;
+    const bool timed = index >= config.measure.warmup_steps;
     for (std::size_t phase = 0; phase < kPhases; ++phase) {
       const PhaseSummary found = over_ranks(control, outcome.phases[phase]);
       PhaseSummary& kept = result.phases[phase];
       kept.peak = std::max(kept.peak, found.peak);
       kept.held = std::max(kept.held, found.held);
-      sum += found.time;
-      if (index >= config.measure.warmup_steps) times[phase].push_back(found.time);
+      if (!timed) continue;
+      times[phase].push_back(found.time);
+      starts[phase].push_back(found.start);
     }
-    if (index >= config.measure.warmup_steps) steps.push_back(sum);
+    Seconds longest;
+    for (const Seconds each : training::from_every_rank(control, outcome.time))
+      longest = std::max(longest, each);
+    if (timed) steps.push_back(longest);
     if (control.rank() == 0 && progress) progress(index + 1, all, outcome.mean_reward);
   }
-  for (std::size_t phase = 0; phase < kPhases; ++phase)
-    if (!times[phase].empty()) result.phases[phase].time = lower_median(times[phase]);
+  for (std::size_t phase = 0; phase < kPhases && !steps.empty(); ++phase) {
+    result.phases[phase].time = lower_median(times[phase]);
+    result.phases[phase].start = lower_median(starts[phase]);
+  }
   for (const Bytes each : training::from_every_rank(control, step.host_peak()))
     result.host = std::max(result.host, each);
-  if (!steps.empty()) result.step = lower_median(steps);
+  if (steps.empty()) return result;
+  result.step = lower_median(steps);
+  if (config.reinforcement.rollout.own_ranks()) set_idle(result);
   return result;
 }
 

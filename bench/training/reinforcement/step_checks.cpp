@@ -15,9 +15,6 @@ struct StepRefusal {
 constexpr StepRefusal kStepRefusals[] = {
     {"reward_model: found one, expected none to run, the rule on ids; leave it out",
      [](const RunConfig& c) { return c.reinforcement.reward.has_value(); }},
-    {"rollout_placement: found ranks of the rollout's own, expected colocated or resident to run; set "
-     "rollout_placement: resident",
-     [](const RunConfig& c) { return c.reinforcement.rollout.own_ranks(); }},
     {"fp8_format: found FP8 with states that move to the host, expected none; set rollout_placement: "
      "resident",
      [](const RunConfig& c) {

@@ -25,18 +25,18 @@ std::size_t index(Group group) {
 }  // namespace
 
 EmulatedCommunicator::EmulatedCommunicator(const Layout& layout, EmulatedClock& clock, EmulatedLinks links,
-                                           LaneNotes* notes)
-    : Communicator(layout, started_rank(layout)),
-      groups_(split_groups(layout, rank())),
+                                           LaneNotes* notes, MPI_Comm world)
+    : Communicator(layout, started_rank(layout, world)),
+      groups_(split_groups(layout, rank(), world)),
       clock_(clock),
       links_(std::move(links)),
       notes_(notes),
-      waiter_(clock.runs() || host_is_crowded(MPI_COMM_WORLD), longest_sleep(layout.world())) {
+      waiter_(clock.runs() || host_is_crowded(world), longest_sleep(layout.world())) {
   if (layout.world() == 1) return;
-  check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, world_.out()), "MPI_Comm_dup");
+  check_mpi(MPI_Comm_dup(world, world_.out()), "MPI_Comm_dup");
   check_mpi(MPI_Comm_set_errhandler(world_.get(), MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   if (!clock.is_virtual()) return;
-  check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, answers_.out()), "MPI_Comm_dup");
+  check_mpi(MPI_Comm_dup(world, answers_.out()), "MPI_Comm_dup");
   check_mpi(MPI_Comm_set_errhandler(answers_.get(), MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
 }
 

@@ -49,11 +49,11 @@ struct EmulatedLinks {
 /// is done, so times read from it are those of the emulated machine.
 class EmulatedCommunicator final : public Communicator {
  public:
-  /// Collective over MPI_COMM_WORLD. `clock` must outlive it, and so must `notes`. `notes`, if given, gets
+  /// Collective over `world`, the ranks of the layout. `clock` must outlive it, and so must `notes`. `notes`, if given, gets
   /// every collective and every message of the context group's ring, but no watched calls and no other
   /// messages. Throws InputError as MpiCommunicator does.
   EmulatedCommunicator(const Layout& layout, EmulatedClock& clock, EmulatedLinks links,
-                       LaneNotes* notes = nullptr);
+                       LaneNotes* notes = nullptr, MPI_Comm world = MPI_COMM_WORLD);
 
   void barrier(Group group) override;
   void watch(const Ticket& ticket, TicketTimes& times) override;

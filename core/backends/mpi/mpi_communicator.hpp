@@ -21,6 +21,7 @@ struct MpiOptions {
   std::int64_t longest_call = std::int64_t{1} << 30;
   /// Give the processor away while waiting; default: when the host has more ranks than processors.
   std::optional<bool> crowded;
+  MPI_Comm world = MPI_COMM_WORLD;  // ranks of the layout
 };
 
 /// One rank's end of all groups of a layout, on communicators of its own. Host memory only. fp16 reduces like
@@ -28,8 +29,8 @@ struct MpiOptions {
 /// algorithm by size and group, never by arrival, and adds commutatively.
 class MpiCommunicator final : public Communicator {
  public:
-  /// Collective over MPI_COMM_WORLD, after MPI_Init; destroy before MPI_Finalize. Throws InputError when the
-  /// layout's size is not the number of ranks that were started.
+  /// Collective over the options' world, after MPI_Init; destroy before MPI_Finalize. Throws InputError when
+  /// the layout's size is not that of the world.
   explicit MpiCommunicator(const Layout& layout, const MpiOptions& options = {});
 
   void barrier(Group group) override;

@@ -53,7 +53,7 @@ void check_golden(const Case& which, RunConfig config, const std::string& what) 
   training::Tensors gradients;
   gather_weights(rank.step.actor(), training::Gathered::gradients,
                  [&](training::NamedTensor&& whole) { gradients[whole.name] = std::move(whole.values); });
-  if (rank.training.rank() != 0) return;
+  if (rank.ranks.all().rank() != 0) return;
   std::string worst;
   const double error = training::largest_error(training::tensors_of(file + ".safetensors"), gradients, worst);
   EXPECT_LE(error, 1e-5) << what << ": " << worst;

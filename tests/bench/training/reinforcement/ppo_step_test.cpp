@@ -80,7 +80,7 @@ void check_gradients(RankOfStep& rank, training::RankStages& model, const std::s
   training::Tensors gradients;
   gather_weights(model, training::Gathered::gradients,
                  [&](training::NamedTensor&& whole) { gradients[whole.name] = std::move(whole.values); });
-  if (rank.training.rank() != 0) return;
+  if (rank.ranks.all().rank() != 0) return;
   std::string worst;
   const double error = training::largest_error(training::tensors_of(golden_file(file)), gradients, worst);
   EXPECT_LE(error, 1e-5) << what << file << ": " << worst;

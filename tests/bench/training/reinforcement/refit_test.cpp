@@ -15,11 +15,14 @@ std::vector<Pair> pairs(int ranks) {
   if (ranks == 2) {
     return {{{2, 1, 1}, 0, {2, 1, 1}}, {{2, 1, 1}, 0, {1, 2, 1}}, {{1, 2, 1}, 0, {2, 1, 1}},
             {{1, 1, 2}, 3, {1, 1, 2}}, {{1, 1, 2}, 3, {2, 1, 1}}, {{1, 1, 2}, 1, {1, 2, 1}},
-            {{2, 1, 1}, 0, {1, 1, 2}}, {{1, 2, 1}, 0, {1, 1, 2}}};
+            {{2, 1, 1}, 0, {1, 1, 2}}, {{1, 2, 1}, 0, {1, 1, 2}}, {{1, 1, 1}, 0, {1, 1, 1}}};
   }
+  // The last ones are of 4 ranks in two pools.
   return {{{4, 1, 1}, 0, {1, 2, 2}}, {{2, 2, 1}, 0, {4, 1, 1}}, {{1, 1, 4}, 3, {2, 2, 1}},
           {{1, 2, 2}, 3, {2, 1, 2}}, {{2, 1, 2}, 3, {1, 1, 4}}, {{1, 2, 2}, 1, {1, 2, 2}},
-          {{2, 2, 1}, 0, {1, 1, 4}}, {{1, 1, 4}, 2, {4, 1, 1}}};
+          {{2, 2, 1}, 0, {1, 1, 4}}, {{1, 1, 4}, 2, {4, 1, 1}},
+          {{2, 1, 1}, 0, {1, 2, 1}}, {{1, 2, 1}, 0, {2, 1, 1}}, {{1, 1, 2}, 3, {2, 1, 1}},
+          {{1, 1, 2}, 1, {1, 1, 2}}, {{1, 1, 3}, 3, {1, 1, 1}}, {{1, 1, 1}, 0, {1, 1, 3}}};
 }
 
 std::vector<std::uint8_t> bytes_of(const Matrix& x) {
@@ -37,24 +40,40 @@ void check(const ModelConfig& model, DType type, const Pair& pair, Bytes bucket)
   config.parallel.dp.zero_stage = pair.zero;
   config.reinforcement.rollout.tensor = pair.to.tensor;
   config.reinforcement.rollout.pipeline = pair.to.pipeline;
+  const bool apart = pair.from.world() < training::world_ranks();
+  if (apart) {
+    config.reinforcement.rollout.placement = RolloutPlacement::split;
+    config.reinforcement.rollout.world = pair.to.world();
+  }
   const std::string what =
-      fmt::format("tp{} pp{} dp{} zero {} to tp{} pp{}", pair.from.tensor, pair.from.pipeline, pair.from.data,
-                  pair.zero, pair.to.tensor, pair.to.pipeline);
+      fmt::format("tp{} pp{} dp{} zero {} to tp{} pp{} dp{}", pair.from.tensor, pair.from.pipeline, pair.from.data,
+                  pair.zero, pair.to.tensor, pair.to.pipeline, pair.to.data);
   RankOfStep rank(config);
   const training::SliceReader weights = training::lively_weights(77);
   rank.step.load(weights);
   const RunConfig target = rollout_config(config);
-  generation::GenerationModel expected(target, *rank.operators, rank.rollout, rank.arena);
-  load_weights(expected.resources(), weights);
-  generation::GenerationModel found(target, *rank.operators, rank.rollout, rank.arena);
+  std::optional<generation::GenerationModel> expected, found;
+  if (rank.ranks.rollout) {
+    expected.emplace(target, *rank.operators, *rank.ranks.rollout, rank.arena);
+    load_weights(expected->resources(), weights);
+    found.emplace(target, *rank.operators, *rank.ranks.rollout, rank.arena);
+  }
+  const RefitSide from = {actor_config(config), training::StageMap(rank.schedule), 0,
+                          rank.step.trains() ? &rank.step.actor().resources() : nullptr};
+  const RefitSide to = {generation::generation_config(target), generation::stage_per_rank(target),
+                        apart ? pair.from.world() : 0, found ? &found->resources() : nullptr};
   const Bytes before = rank.arena.allocated_total();
-  const RefitTraffic traffic = refit(rank.step.actor().resources(), found.resources(), bucket);
+  const RefitTraffic traffic = refit(from, to, {rank.ranks.all(), *rank.operators, rank.arena}, bucket);
   EXPECT_EQ(rank.arena.allocated_total().value, before.value) << what;
+  EXPECT_TRUE(!apart || traffic.copied == Bytes{}) << what;
+  EXPECT_EQ(apart && traffic.received == Bytes{}, apart && rank.step.trains()) << what;
+  if (!found) return;
   const auto values = [](const generation::GenerationModel& of) -> const training::ParameterSet& {
     return of.resources().memory.values;
   };
-  EXPECT_EQ(bytes_of(values(found).vectors), bytes_of(values(expected).vectors)) << what;
-  EXPECT_EQ(bytes_of(values(found).matrices), bytes_of(values(expected).matrices)) << what;
+  EXPECT_EQ(bytes_of(values(*found).vectors), bytes_of(values(*expected).vectors)) << what;
+  EXPECT_EQ(bytes_of(values(*found).matrices), bytes_of(values(*expected).matrices)) << what;
+  if (apart) return;
   const bool same = pair.from == pair.to && pair.zero < 3;
   const bool whole = pair.from.tensor * pair.from.pipeline == 1 && pair.zero < 3;
   EXPECT_EQ(traffic.received.value == 0, same || whole || training::world_ranks() == 1) << what;

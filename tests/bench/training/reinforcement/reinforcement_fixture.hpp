@@ -26,15 +26,21 @@ struct RankOfStep {
       : config(of),
         schedule(schedule_for(config)),
         operators(make_cpu_operators()),
-        training(config.layout()),
-        rollout(rollout_config(config).layout()),
+        pool(pool_of_first(config.parallel.world_size)),
+        ranks(step_communicators(config,
+                                 [&](const Layout& layout, bool alone) {
+                                   MpiOptions options;
+                                   if (alone) options.world = pool.get();
+                                   return std::make_unique<MpiCommunicator>(layout, options);
+                                 })),
         arena(budget, host_memory()),
-        step(config, schedule, *operators, training, rollout, training, arena) {}
+        step(config, schedule, *operators, ranks, ranks, arena) {}
 
   RunConfig config;
   Schedule schedule;
   std::unique_ptr<Operators> operators;
-  MpiCommunicator training, rollout;
+  MpiComm pool;
+  StepCommunicators ranks;
   Arena arena;
   ReinforcementStep step;
 };
