@@ -7,6 +7,7 @@
 #include "analysis/memory/persistent_memory.hpp"
 #include "analysis/step/stage_shapes.hpp"
 #include "analysis/work/parameter_units.hpp"
+#include "core/reinforcement/phases.hpp"
 
 namespace plumbline {
 namespace {
@@ -114,6 +115,19 @@ void add_rollout(const RolloutPrediction& rollout, PhaseKind kind, std::size_t r
   parts.push_back({"KV cache", of.cache, Category::activations});
 }
 
+/// The largest message of a refit between two pools, or the largest rectangle, which is one of its own. A
+/// pair of ranks shares what both splits give to them.
+MemoryPart refit_message(const RunConfig& config, const RolloutPrediction& rollout) {
+  constexpr Bytes kMost{std::int64_t{64} << 20};
+  const ParallelConfig& from = config.parallel;
+  const ParallelConfig to = rollout_config(config).parallel;
+  Bytes weights;
+  for (const GenerationMemory& rank : rollout.at_once.ranks) weights += rank.parameters * to.tensor;
+  const int pieces = std::max(from.tensor, to.tensor) * std::max(from.pipeline, to.pipeline) *
+                     (from.effective_zero_stage() == 3 ? from.data() : 1);
+  return {"refit message", std::min(kMost, weights / pieces), Category::communication};
+}
+
 }  // namespace
 
 bool is_own_step(const RunConfig& config) {
@@ -128,7 +142,12 @@ MemoryParts own_phase_memory(const RunConfig& config, const RolloutPrediction& r
   const RolloutConfig& of = config.reinforcement.rollout;
   const bool offloads = of.placement == RolloutPlacement::colocated;
   const bool generates = !of.own_ranks() && (kind == PhaseKind::refit || kind == PhaseKind::rollout);
+  const bool sends = of.own_ranks() && kind == PhaseKind::refit;
   MemoryParts fullest;
+  if (sends) {
+    add_rollout(rollout, kind, 0, fullest);
+    fullest.push_back(refit_message(config, rollout));
+  }
   for (std::size_t i = 0; i < active.memory.ranks.size(); ++i) {
     MemoryParts parts;
     for (const TrainingModel& model : models) {
@@ -141,6 +160,7 @@ MemoryParts own_phase_memory(const RunConfig& config, const RolloutPrediction& r
       parts.push_back({"activations", passing, Category::activations});
     }
     if (generates) add_rollout(rollout, kind, i, parts);
+    if (sends) parts.push_back(refit_message(config, rollout));
     if (fullest.empty() || sum_of(parts) > sum_of(fullest)) fullest = std::move(parts);
   }
   return fullest;

@@ -40,16 +40,16 @@ ReinforcementResult reinforce_emulated(const RunConfig& config, const Schedule& 
   const auto operators = make_emulated_operators(
       clock, emulated_call_time(config, hardware, config.measure.slowdown_of(control.all().rank())));
   const auto host = emulated_host_lane(clock, emulated_host_copies(hardware));
-  return reinforcement::reinforce(config, schedule, *operators, messages, control,
-                                  untouched_memory(), host.get(), progress);
+  return reinforcement::reinforce(config, schedule, *operators, messages, control, untouched_memory(),
+                                  host.get(), progress);
 }
 
 ReinforcementResult reinforce_on_cpu(const RunConfig& config, const Schedule& schedule,
                                      const StepCommunicators& communicators,
                                      const reinforcement::ReinforcementProgress& progress) {
   const auto operators = make_cpu_operators();
-  return reinforcement::reinforce(config, schedule, *operators, communicators, communicators,
-                                  host_memory(), nullptr, progress);
+  return reinforcement::reinforce(config, schedule, *operators, communicators, communicators, host_memory(),
+                                  nullptr, progress);
 }
 
 }  // namespace
@@ -65,20 +65,22 @@ int run_as_reinforcing_rank(const RunConfig& config,
     const MpiComm pool = pool_of_first(config.parallel.world_size);
     MpiOptions of_pool;
     Seconds clock_offset;
-    const auto communicators = reinforcement::step_communicators(config, [&](const Layout& layout, bool alone) {
-      auto made = std::make_unique<MpiCommunicator>(layout, alone ? of_pool : MpiOptions());
-      of_pool = {.crowded = made->crowded(), .world = pool.get()};
-      if (!alone) clock_offset = made->clock_offset();
-      return made;
-    });
+    const auto communicators =
+        reinforcement::step_communicators(config, [&](const Layout& layout, bool alone) {
+          auto made = std::make_unique<MpiCommunicator>(layout, alone ? of_pool : MpiOptions());
+          of_pool = {.crowded = made->crowded(), .world = pool.get()};
+          if (!alone) clock_offset = made->clock_offset();
+          return made;
+        });
     const auto progress = [](int done, int all, double reward) {
       say(fmt::format("step {} of {}{}\n", done, all,
                       std::isnan(reward) ? "" : fmt::format(", reward {:.4f}", reward)));
     };
     const Schedule schedule = schedule_for(config);
-    const ReinforcementResult result = config.machine.backend == Backend::emulated
-                                           ? reinforce_emulated(config, schedule, communicators, pool.get(), clock_offset, progress)
-                                           : reinforce_on_cpu(config, schedule, communicators, progress);
+    const ReinforcementResult result =
+        config.machine.backend == Backend::emulated
+            ? reinforce_emulated(config, schedule, communicators, pool.get(), clock_offset, progress)
+            : reinforce_on_cpu(config, schedule, communicators, progress);
     if (communicators.all().rank() == 0) write(result);
     return static_cast<int>(ExitCode::done);
   });

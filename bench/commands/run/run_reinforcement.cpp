@@ -62,19 +62,25 @@ void require_executable(const RunConfig& config) {
     throw InputError(reason);
 }
 
-/// `numbers`: of a run that computes some.
-std::string to_json(const ReinforcementResult& result, bool numbers) {
+/// `pools`: ranks that train and others that generate. `numbers`: of a run that computes some.
+std::string to_json(const ReinforcementResult& result, bool pools, bool numbers) {
   OrderedJson json;
   json["phases"] = OrderedJson::array();
   for (std::size_t i = 0; i < kPhases; ++i) {
     const PhaseSummary& phase = result.phases[i];
     if (phase.peak == Bytes{}) continue;  // not of this step
     json["phases"].push_back({{"phase", phase_name(static_cast<Phase>(i))},
+                              {"start_s", phase.start.value},
                               {"time_s", phase.time.value},
                               {"peak_bytes", phase.peak.value},
                               {"held_bytes", phase.held.value}});
   }
   json["step_s"] = result.step.value;
+  if (pools) {
+    json["training_idle"] = result.training_idle;
+    json["rollout_idle"] = result.rollout_idle;
+  }
+  json["staleness"] = result.staleness;
   json["refit_sent_bytes"] = result.refit_sent.value;
   json["refit_copied_bytes"] = result.refit_copied.value;
   if (result.host.value > 0) json["host_bytes"] = result.host.value;
@@ -101,11 +107,16 @@ void add_prediction(const RunConfig& config, OrderedJson& json) {
   for (OrderedJson& phase : json["phases"]) {
     for (const StepPhase& each : prediction.phases) {
       if (each.name != phase["phase"].get<std::string>()) continue;
+      phase["predicted_start_s"] = each.start.value;
       phase["predicted_time_s"] = each.time.value;
       phase["predicted_bytes"] = sum_of(each.memory).value;
     }
   }
   json["predicted_step_s"] = prediction.step.value;
+  json["predicted_staleness"] = prediction.staleness;
+  if (!json.contains("training_idle")) return;
+  json["predicted_training_idle"] = prediction.training_idle;
+  json["predicted_rollout_idle"] = prediction.rollout_idle;
 }
 
 std::string to_text(const OrderedJson& json) {
@@ -127,6 +138,17 @@ std::string to_text(const OrderedJson& json) {
   text += fmt::format("refit: {} between ranks, {} within them; responses of {:.1f} tokens\n",
                       bytes(json, "refit_sent_bytes"), bytes(json, "refit_copied_bytes"),
                       json["response_tokens"].get<double>());
+  if (json.contains("training_idle")) {
+    const auto percent = [&](const char* key) { return 100 * json[key].get<double>(); };
+    text += fmt::format(
+        "idle: {:.1f} % of training's ranks (predicted {:.1f} %), {:.1f} % of the rollout's (predicted "
+        "{:.1f} "
+        "%)\n",
+        percent("training_idle"), percent("predicted_training_idle"), percent("rollout_idle"),
+        percent("predicted_rollout_idle"));
+    text += fmt::format("age of the responses' weights: {:.1f} updates (predicted {:.1f})\n",
+                        json["staleness"].back().get<double>(), json["predicted_staleness"].get<double>());
+  }
   if (!json.contains("rewards")) return text;
   for (std::size_t i = 0; i < json["rewards"].size(); ++i) {
     const auto of = [&](const char* key) { return json[key][i].get<double>(); };
@@ -164,7 +186,8 @@ int reinforce_as_rank(const RunCommand& command, const RunConfig& config) {
   check_options(command);
   require_executable(config);
   return run_as_reinforcing_rank(config, [&](const ReinforcementResult& result) {
-    const std::string text = to_json(result, config.machine.backend != Backend::emulated);
+    const std::string text = to_json(result, config.reinforcement.rollout.own_ranks(),
+                                     config.machine.backend != Backend::emulated);
     if (const char* path = std::getenv(kRecordOutVariable)) return write_whole_file(path, text);
     fmt::print("{}\n", text);
   });

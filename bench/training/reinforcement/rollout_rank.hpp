@@ -2,7 +2,7 @@
 #pragma once
 
 #include <memory>
-#include <optional>
+#include <vector>
 
 #include "bench/training/generate/generator.hpp"
 #include "bench/training/reinforcement/step_outcome.hpp"

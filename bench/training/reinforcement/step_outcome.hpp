@@ -8,7 +8,6 @@
 
 #include "bench/training/reinforcement/experience.hpp"
 #include "bench/training/reinforcement/refit.hpp"
-#include "core/tensor/arena.hpp"
 
 namespace plumbline::reinforcement {
 

@@ -229,7 +229,7 @@ void TrainingRank::set_generalised_advantages(StepOutcome& outcome) const {
 }
 
 Updates TrainingRank::update(training::RankStages& model, const TokenNumbers& numbers,
-                                  std::span<const Response> responses) {
+                             std::span<const Response> responses) {
   const auto batch = static_cast<std::size_t>(config_.batch.global_batch_size);
   const bool computes = config_.machine.backend != Backend::emulated;
   const int replica = messages_.layout().coordinates(messages_.rank()).data;

@@ -37,7 +37,7 @@ class TrainingRank {
   /// All phases from scoring on. Collective over the ranks that train.
   void train(const PhaseMeter& meter);
 
-  /// Of the actor, so far.
+  /// Updates of the actor so far.
   std::int64_t updates() const { return updates_; }
   Bytes host_peak() const { return host_ ? host_->arena.peak() : Bytes{}; }
   training::RankStages& actor() { return actor_; }

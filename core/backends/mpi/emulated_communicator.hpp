@@ -49,9 +49,9 @@ struct EmulatedLinks {
 /// is done, so times read from it are those of the emulated machine.
 class EmulatedCommunicator final : public Communicator {
  public:
-  /// Collective over `world`, the ranks of the layout. `clock` must outlive it, and so must `notes`. `notes`, if given, gets
-  /// every collective and every message of the context group's ring, but no watched calls and no other
-  /// messages. Throws InputError as MpiCommunicator does.
+  /// Collective over `world`, the ranks of the layout. `clock` must outlive it, and so must `notes`. `notes`,
+  /// if given, gets every collective and every message of the context group's ring, but no watched calls and
+  /// no other messages. Throws InputError as MpiCommunicator does.
   EmulatedCommunicator(const Layout& layout, EmulatedClock& clock, EmulatedLinks links,
                        LaneNotes* notes = nullptr, MPI_Comm world = MPI_COMM_WORLD);
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
@@ -33,6 +34,11 @@ class RunReinforcement : public ProgramFolder {
     return "'{\"model_type\": \"llama\", \"vocab_size\": 117, \"hidden_size\": 8, \"intermediate_size\": 12, "
            "\"num_hidden_layers\": 2, \"num_attention_heads\": 2, \"num_key_value_heads\": 2, "
            "\"max_position_embeddings\": 64}'";
+  }
+  /// A rank of the rollout's own.
+  static std::string pool() {
+    return " --set rollout_world_size=1 --set rollout_tensor_model_parallel_size=1 "
+           "--set rollout_pipeline_model_parallel_size=1";
   }
   json measured(const std::string& arguments) const {
     const Said said = run(arguments + " --json");
@@ -72,6 +78,13 @@ TEST_F(RunReinforcement, HasTheSameMemoryEmulated) {
            {"--pp 2 --set task=ppo --set kl_loss_coef=0 --set critic=" + critic(), 7},
            {"--world-size 2 --zero-stage 3 --precision bf16 --set task=ppo", 8},
            {"--world-size 2 --zero-stage 1 --set task=ppo --set rollout_placement=colocated", 10},
+           {"--set rollout_placement=split --set rollout_world_size=1", 6},
+           {"--tp 2 --set task=ppo --set rollout_placement=split --set rollout_world_size=2 "
+            "--set rollout_tensor_model_parallel_size=1",
+            8},
+           {"--pp 2 --set rollout_placement=one_step_off --set rollout_world_size=1 "
+            "--set rollout_pipeline_model_parallel_size=1",
+            6},
        }) {
     const json cpu = measured(split);
     const json emulated =
@@ -83,7 +96,7 @@ TEST_F(RunReinforcement, HasTheSameMemoryEmulated) {
       EXPECT_EQ(other["peak_bytes"], one["peak_bytes"]) << split << one["phase"];
       EXPECT_EQ(other["held_bytes"], one["held_bytes"]) << split << one["phase"];
       EXPECT_GE(other["time_s"], 0) << split << one["phase"];
-      if (cpu.contains("host_bytes")) continue;
+      if (cpu.contains("host_bytes") || cpu.contains("rollout_idle")) continue;
       const json& held = cpu["phases"][i == 0 ? 0 : 1]["held_bytes"];  // the refit's model is freed
       EXPECT_EQ(one["held_bytes"], held) << split << one["phase"];
     }
@@ -96,7 +109,8 @@ TEST_F(RunReinforcement, HasTheSameMemoryEmulated) {
 TEST_F(RunReinforcement, PredictsTheMemoryOfPhases) {
   for (const char* split : {"", "--tp 2 --set task=ppo", "--pp 2 --precision bf16",
                             "--world-size 2 --zero-stage 1 --set kl_loss_coef=0"}) {
-    for (const char* placement : {"resident", "colocated"}) {
+    for (const std::string& placement :
+         {std::string("resident"), std::string("colocated"), "split" + pool()}) {
       const json made = measured(fmt::format("{} --set rollout_placement={}", split, placement));
       for (const json& phase : made["phases"]) {
         const std::string name = phase["phase"];
@@ -113,11 +127,66 @@ TEST_F(RunReinforcement, PredictsTheMemoryOfPhases) {
   }
 }
 
+/// The same numbers bit for bit where the ranks that train have the same layout.
+TEST_F(RunReinforcement, ComputesTheSameInTwoPools) {
+  for (const std::string split : {"--steps 1", "--steps 1 --tp 2 --set task=ppo"}) {
+    const json expected = measured(split);
+    const std::string pools = split + pool();
+    const json found = measured(pools + " --set rollout_placement=split");
+    for (const char* key : {"rewards", "kl", "losses", "gradient_norm"})
+      EXPECT_EQ(found[key], expected[key]) << split << key;
+    EXPECT_EQ(found["refit_copied_bytes"], 0) << split;
+    EXPECT_GT(found["refit_sent_bytes"], 0) << split;
+    const json ahead = measured(pools + " --set rollout_placement=one_step_off");
+    EXPECT_EQ(ahead["losses"][0], expected["losses"][0]) << split;
+    EXPECT_NE(ahead["losses"][1], expected["losses"][1]) << split;
+    EXPECT_EQ(found["staleness"].back(), found["predicted_staleness"]) << split;
+    EXPECT_EQ(ahead["staleness"].back(), ahead["predicted_staleness"]) << split;
+    EXPECT_EQ(ahead["staleness"][0], found["staleness"][0]) << split;
+  }
+}
+
+/// In virtual time: phases follow each other, or the rollout runs beside training.
+TEST_F(RunReinforcement, MeasuresTheIdleTimeOfPools) {
+  for (const bool ahead : {false, true}) {
+    const json made =
+        measured(fmt::format("--set rollout_placement={} --set rollout_world_size=1 --backend emulated "
+                             "--emulated-clock virtual --hardware h100-sxm-80gb",
+                             ahead ? "one_step_off" : "split"));
+    double end = 0, sum = 0;
+    std::map<std::string, double> starts;
+    for (const json& phase : made["phases"]) {
+      starts[phase["phase"]] = phase["start_s"];
+      end = std::max(end, phase["start_s"].get<double>() + phase["time_s"].get<double>());
+      sum += phase["time_s"].get<double>();
+      if (phase.contains("predicted_start_s")) {
+        EXPECT_NEAR(phase["start_s"].get<double>() / made["step_s"].get<double>(),
+                    phase["predicted_start_s"].get<double>() / made["predicted_step_s"].get<double>(), 0.1)
+            << phase["phase"] << ahead;
+      }
+    }
+    EXPECT_NEAR(end / made["step_s"].get<double>(), 1, 0.02) << ahead;
+    EXPECT_EQ(sum > 1.1 * made["step_s"].get<double>(), ahead);
+    EXPECT_LT(starts["refit"], starts["rollout"]);
+    EXPECT_EQ(starts["reference log-probabilities"] < starts["rollout"] + 1e-4, ahead);
+    for (const char* idle : {"training_idle", "rollout_idle"})
+      EXPECT_NEAR(made[idle].get<double>(), made[fmt::format("predicted_{}", idle)].get<double>(), 0.1)
+          << idle << ahead;
+  }
+  const Said said = run("--set rollout_placement=split --set rollout_world_size=1");
+  EXPECT_THAT(said.out, HasSubstr("\nidle: "));
+  EXPECT_THAT(said.out, HasSubstr("\nage of the responses' weights: 0.5 updates (predicted 0.5)"));
+}
+
 TEST_F(RunReinforcement, RefusesBadInputWithOneLine) {
   for (const auto& [arguments, line] : {
            std::pair("--set task=ppo --set critic=gpt2-124m", "critic: found gpt2-124m"),
            std::pair("--set task=ppo --set reward_model=gpt2-124m", "reward_model: found gpt2-124m"),
-           std::pair("--set rollout_placement=split --set rollout_world_size=1", "rollout_placement: found"),
+           std::pair("--set rollout_placement=split", "rollout_world_size: found 0"),
+           std::pair("--set rollout_world_size=2", "rollout_world_size: found 2"),
+           std::pair("--set rollout_placement=split --set rollout_world_size=3 "
+                     "--set rollout_tensor_model_parallel_size=2",
+                     "rollout_tensor_model_parallel_size: found 2"),
            std::pair("--set num_generations_per_prompt=1", "num_generations_per_prompt: found 1"),
            std::pair("--set num_prompts_per_step=3", "global_batch_size: found 8"),
            std::pair("--set rollout_software=vllm", "rollout_software: found"),

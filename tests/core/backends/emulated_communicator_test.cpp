@@ -307,6 +307,32 @@ TEST(EmulatedCommunicator, SaysWhenMembersDisagree) {
   }
 }
 
+TEST(EmulatedCommunicator, PoolsHaveTimesOfTheirOwnUntilTheyMeet) {
+  const int n = world_size();
+  const int first = (n + 1) / 2;
+  const MpiComm pool = pool_of_first(first);
+  EmulatedClock clock = EmulatedClock::of_virtual_time();
+  EmulatedCommunicator all({1, 1, n}, clock, slow_links());
+  const bool is_first = all.rank() < first;
+  const int ranks = is_first ? first : n - first;
+  EmulatedCommunicator own({1, ranks, 1}, clock, slow_links(), nullptr, pool.get());
+  EXPECT_EQ(own.rank(), is_first ? all.rank() : all.rank() - first);
+  // 10 us a byte, in the pool's own order; other pools neither wait nor disagree.
+  const Seconds start = own.now();
+  own.all_reduce(Group::world, nowhere(is_first ? 50 : 200), ReduceOp::sum);
+  const double expected = ranks == 1 ? 0 : is_first ? 1e-3 : 4e-3;
+  EXPECT_NEAR((own.now() - start).value, expected, 1e-9);
+  // The message and its answer are of the pool's ranks.
+  if (ranks > 1 && own.rank() < 2) {
+    const Matrix buffer = nowhere(100);
+    Ticket ticket = own.rank() == 0 ? own.send(buffer, 1, 7) : own.receive(buffer, 0, 7);
+    own.wait(ticket);
+    EXPECT_NEAR((own.now() - start).value, expected + 3.2e-3, 1e-9);
+  }
+  all.barrier(Group::world);
+  EXPECT_NEAR((all.now() - start).value, n == 4 ? 7.2e-3 : 0, 1e-9);
+}
+
 TEST(EmulatedCommunicator, RefusesWhatCannotBeRight) {
   EmulatedClock clock(0);
   const int n = world_size();

@@ -192,6 +192,37 @@ TEST(MpiCommunicator, CountsWholeBuffersByGroup) {
   EXPECT_EQ(communicator.traffic().point_to_point_sent.value, communicator.rank() == 0 ? 20 : 0);
 }
 
+/// Each adds, gathers and sends as often as it likes, in a layout and with ranks of its own.
+TEST(MpiCommunicator, TwoPoolsWorkBesideEachOther) {
+  const int first = (world_size() + 1) / 2;
+  const MpiComm pool = pool_of_first(first);
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  const bool is_first = rank < first;
+  const int ranks = is_first ? first : world_size() - first;
+  MpiOptions options;
+  options.world = pool.get();
+  EXPECT_THROW(MpiCommunicator({1, 1, ranks + 1}, options), InputError);
+  MpiCommunicator communicator(is_first ? Layout{ranks, 1, 1} : Layout{1, 1, ranks}, options);
+  EXPECT_EQ(communicator.rank(), is_first ? rank : rank - first);
+  for (int turn = 0; turn < (is_first ? 3 : 5); ++turn) {
+    std::int32_t sum = rank;
+    communicator.all_reduce(Group::world, Matrix(&sum, 1, 1, DType::int32), ReduceOp::sum);
+    int expected = 0;
+    for (int i = 0; i < ranks; ++i) expected += is_first ? i : first + i;
+    EXPECT_EQ(sum, expected);
+    if (ranks == 1) continue;
+    std::int32_t out = 100 * turn + rank, in = -1;
+    const int next = (communicator.rank() + 1) % ranks, previous = (communicator.rank() + ranks - 1) % ranks;
+    Ticket arrives = communicator.receive(Matrix(&in, 1, 1, DType::int32), previous, 0);
+    Ticket leaves = communicator.send(Matrix(&out, 1, 1, DType::int32), next, 0);
+    communicator.wait(arrives);
+    communicator.wait(leaves);
+    EXPECT_EQ(in, 100 * turn + previous + (is_first ? 0 : first));
+  }
+  EXPECT_EQ(communicator.traffic().messages_sent, ranks == 1 ? 0 : is_first ? 3 : 5);
+}
+
 TEST(MpiCommunicator, RefusesWhatCannotBeRight) {
   EXPECT_THAT(([] {
                 MpiCommunicator wrong({1, 1, world_size() + 1});

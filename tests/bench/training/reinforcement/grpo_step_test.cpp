@@ -36,17 +36,19 @@ void check_golden(const Case& which, RunConfig config, const std::string& what) 
   std::iota(ends.begin(), ends.end(), 100);
   rank.step.end_with(ends);
   rank.step.load(training::initial_weights(config));
-  rank.step.actor().keep_gradients(true);
+  if (rank.step.trains()) rank.step.actor().keep_gradients(true);
   const StepOutcome found = rank.step.run(0);
   std::vector<double> advantages;
   for (std::size_t i = 0; i < found.responses.size(); ++i) {
     const Response& response = found.responses[i];
     ASSERT_EQ(response.ids, golden["responses"][i].get<std::vector<std::int32_t>>()) << what << i;
+    if (!rank.step.trains()) continue;
     const std::vector<double> scores(response.log_probabilities.begin(), response.log_probabilities.end());
     expect_near(scores, golden["log_probabilities"][i], 1e-5, what + " log-probability ");
     EXPECT_EQ(response.log_probabilities, response.reference_log_probabilities) << what;
     advantages.push_back(response.advantages.front());
   }
+  if (!rank.step.trains()) return;
   expect_near(advantages, golden["advantages"], 1e-5, what + " advantage ");
   expect_near(found.actor.losses, golden["losses"], 1e-5, what + " loss ");
   EXPECT_NEAR(found.actor.gradient_norm / golden["gradient_norms"].back().get<double>(), 1, 1e-5) << what;
@@ -63,6 +65,69 @@ void check_golden(const Case& which, RunConfig config, const std::string& what) 
 TEST(GrpoStep, EqualsPyTorchInEverySplit) {
   for (const Split& split : splits(training::world_ranks()))
     for (const Case& each : kCases) check_golden(each, split_config(split), name_of(split));
+}
+
+TEST(GrpoStep, EqualsPyTorchInTwoPools) {
+  for (const Split& split : pools(training::world_ranks()))
+    check_golden(kCases[0], split_config(split), name_of(split));
+}
+
+/// The first step is that of ranks in turn; the second one's responses are of the weights before it.
+TEST(GrpoStep, DrawsOneStepAhead) {
+  for (const Split& split : pools(training::world_ranks())) {
+    const std::string what = name_of(split);
+    RunConfig config = split_config(split);
+    const training::SliceReader weights = training::initial_weights(config);
+    RankOfStep turns(config), fresh(config);
+    config.reinforcement.rollout.placement = RolloutPlacement::one_step_off;
+    RankOfStep ahead(config);
+    for (RankOfStep* each : {&turns, &fresh, &ahead}) each->step.load(weights);
+    const auto ids_of = [](const StepOutcome& of) {
+      std::vector<std::vector<std::int32_t>> ids;
+      for (const Response& each : of.responses) ids.push_back(each.ids);
+      return ids;
+    };
+    const auto updates = static_cast<double>(plumbline::updates(config));
+    for (int step = 0; step < 3; ++step) {
+      const StepOutcome in_turn = turns.step.run(step);
+      const StepOutcome found = ahead.step.run(step);
+      EXPECT_EQ(ids_of(found) == ids_of(in_turn), step == 0) << what << step;
+      EXPECT_EQ(found.actor.losses == in_turn.actor.losses, step == 0 || !turns.step.trains())
+          << what << step;
+      if (step == 1) {
+        EXPECT_EQ(ids_of(found), ids_of(fresh.step.run(1))) << what;
+      }
+      if (!turns.step.trains()) continue;
+      EXPECT_EQ(in_turn.actor.staleness, (updates - 1) / 2) << what << step;
+      EXPECT_EQ(found.actor.staleness, (updates - 1) / 2 + (step == 0 ? 0 : updates)) << what << step;
+    }
+  }
+}
+
+/// A rank has the states of its own pool alone.
+TEST(GrpoStep, PoolsHoldNoMoreThanTheirOwn) {
+  for (const Split& split : pools(training::world_ranks())) {
+    RankOfStep rank(split_config(split));
+    rank.step.load(training::initial_weights(rank.config));
+    const StepOutcome found = rank.step.run(0);
+    for (int i = 0; i < kPhases; ++i) {
+      const auto phase = static_cast<Phase>(i);
+      const PhaseMeasurement& measured = found.phases[static_cast<std::size_t>(i)];
+      const bool moves = phase == Phase::load_actor || phase == Phase::offload_actor;
+      const bool critics = phase == Phase::values || phase == Phase::critic_updates;
+      const bool own = phase == Phase::refit || (phase == Phase::rollout) != rank.step.trains();
+      EXPECT_EQ(measured.peak.total().value > 0, own && !moves && !critics)
+          << name_of(split) << phase_name(phase);
+      if (rank.step.trains()) continue;
+      EXPECT_EQ(measured.peak[Category::optimizer] + measured.peak[Category::gradients], Bytes{});
+      if (phase == Phase::rollout) {
+        EXPECT_EQ(measured.after.total(), Bytes{});
+      }
+    }
+    if (rank.step.trains()) {
+      EXPECT_EQ(found.phases[0].peak[Category::activations], Bytes{});
+    }
+  }
 }
 
 TEST(GrpoStep, DrawsFromTheNewWeightsWhereverTheyAre) {

@@ -20,9 +20,9 @@ std::vector<Pair> pairs(int ranks) {
   // The last ones are of 4 ranks in two pools.
   return {{{4, 1, 1}, 0, {1, 2, 2}}, {{2, 2, 1}, 0, {4, 1, 1}}, {{1, 1, 4}, 3, {2, 2, 1}},
           {{1, 2, 2}, 3, {2, 1, 2}}, {{2, 1, 2}, 3, {1, 1, 4}}, {{1, 2, 2}, 1, {1, 2, 2}},
-          {{2, 2, 1}, 0, {1, 1, 4}}, {{1, 1, 4}, 2, {4, 1, 1}},
-          {{2, 1, 1}, 0, {1, 2, 1}}, {{1, 2, 1}, 0, {2, 1, 1}}, {{1, 1, 2}, 3, {2, 1, 1}},
-          {{1, 1, 2}, 1, {1, 1, 2}}, {{1, 1, 3}, 3, {1, 1, 1}}, {{1, 1, 1}, 0, {1, 1, 3}}};
+          {{2, 2, 1}, 0, {1, 1, 4}}, {{1, 1, 4}, 2, {4, 1, 1}}, {{2, 1, 1}, 0, {1, 2, 1}},
+          {{1, 2, 1}, 0, {2, 1, 1}}, {{1, 1, 2}, 3, {2, 1, 1}}, {{1, 1, 2}, 1, {1, 1, 2}},
+          {{1, 1, 3}, 3, {1, 1, 1}}, {{1, 1, 1}, 0, {1, 1, 3}}};
 }
 
 std::vector<std::uint8_t> bytes_of(const Matrix& x) {
@@ -46,8 +46,8 @@ void check(const ModelConfig& model, DType type, const Pair& pair, Bytes bucket)
     config.reinforcement.rollout.world = pair.to.world();
   }
   const std::string what =
-      fmt::format("tp{} pp{} dp{} zero {} to tp{} pp{} dp{}", pair.from.tensor, pair.from.pipeline, pair.from.data,
-                  pair.zero, pair.to.tensor, pair.to.pipeline, pair.to.data);
+      fmt::format("tp{} pp{} dp{} zero {} to tp{} pp{} dp{}", pair.from.tensor, pair.from.pipeline,
+                  pair.from.data, pair.zero, pair.to.tensor, pair.to.pipeline, pair.to.data);
   RankOfStep rank(config);
   const training::SliceReader weights = training::lively_weights(77);
   rank.step.load(weights);

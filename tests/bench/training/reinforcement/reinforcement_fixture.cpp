@@ -40,6 +40,12 @@ std::vector<Split> splits(int ranks) {
           {{1, 1, 4}, {1, 2, 2}, 1}};
 }
 
+std::vector<Split> pools(int ranks) {
+  if (ranks == 1) return {};
+  if (ranks == 2) return {{{1, 1, 1}, {1, 1, 1}, 0}};
+  return {{{2, 1, 1}, {1, 2, 1}, 0}, {{1, 2, 1}, {2, 1, 1}, 0}, {{1, 1, 2}, {1, 1, 2}, 3}};
+}
+
 RunConfig split_config(const Split& split) {
   RunConfig config = grpo_config();
   training::set_layout(config, split.training);
@@ -47,6 +53,10 @@ RunConfig split_config(const Split& split) {
   config.parallel.dp.zero_stage = split.zero;
   config.reinforcement.rollout.tensor = split.rollout.tensor;
   config.reinforcement.rollout.pipeline = split.rollout.pipeline;
+  if (split.training.world() < training::world_ranks()) {
+    config.reinforcement.rollout.placement = RolloutPlacement::split;
+    config.reinforcement.rollout.world = split.rollout.world();
+  }
   return config;
 }
 
