@@ -38,8 +38,9 @@ void set_idle(ReinforcementResult& result) {
   const auto time = [&](Phase phase) { return result.phases[static_cast<std::size_t>(phase)].time; };
   Seconds all;
   for (const PhaseSummary& phase : result.phases) all += phase.time;
-  result.training_idle = 1 - (all - time(Phase::rollout)) / result.step;
-  result.rollout_idle = 1 - (time(Phase::refit) + time(Phase::rollout)) / result.step;
+  const auto rest = [&](Seconds busy) { return std::max(0.0, 1 - busy / result.step); };  // of medians
+  result.training_idle = rest(all - time(Phase::rollout));
+  result.rollout_idle = rest(time(Phase::refit) + time(Phase::rollout));
 }
 
 void add_numbers(const RunConfig& config, const StepOutcome& outcome, ReinforcementResult& result) {

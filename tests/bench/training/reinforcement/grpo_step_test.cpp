@@ -108,6 +108,7 @@ TEST(GrpoStep, DrawsOneStepAhead) {
 TEST(GrpoStep, PoolsHoldNoMoreThanTheirOwn) {
   for (const Split& split : pools(training::world_ranks())) {
     RankOfStep rank(split_config(split));
+    const MemoryBreakdown held = rank.arena.allocated();
     rank.step.load(training::initial_weights(rank.config));
     const StepOutcome found = rank.step.run(0);
     for (int i = 0; i < kPhases; ++i) {
@@ -118,7 +119,10 @@ TEST(GrpoStep, PoolsHoldNoMoreThanTheirOwn) {
       const bool own = phase == Phase::refit || (phase == Phase::rollout) != rank.step.trains();
       EXPECT_EQ(measured.peak.total().value > 0, own && !moves && !critics)
           << name_of(split) << phase_name(phase);
-      if (rank.step.trains()) continue;
+      if (rank.step.trains()) {
+        EXPECT_EQ(measured.after, own && !moves && !critics ? held : MemoryBreakdown()) << phase_name(phase);
+        continue;
+      }
       EXPECT_EQ(measured.peak[Category::optimizer] + measured.peak[Category::gradients], Bytes{});
       if (phase == Phase::rollout) {
         EXPECT_EQ(measured.after.total(), Bytes{});
