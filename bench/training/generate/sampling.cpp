@@ -24,42 +24,69 @@ double draw(const Sampling& sampling, TokenPlace place) {
   return bits[0] * 0x1p-32 + (bits[1] >> 11) * 0x1p-53;
 }
 
-double log_of_sum(std::span<const float> logits, double top) {
-  double sum = 0;
-  for (const float logit : logits) sum += std::exp(logit - top);
-  return top + std::log(sum);
-}
+struct Reached {
+  std::int32_t id = 0;
+  double sum = 0;  // of all weights up to it
+};
 
-/// Ids by falling logit.
-std::vector<std::int32_t> likeliest(std::span<const float> logits, std::int64_t count) {
-  std::vector<std::int32_t> ids(logits.size());
-  std::iota(ids.begin(), ids.end(), 0);
-  const auto before = [&](std::int32_t a, std::int32_t b) {
-    const float x = logits[static_cast<std::size_t>(a)];
-    const float y = logits[static_cast<std::size_t>(b)];
-    return x != y ? x > y : a < b;
-  };
-  const std::int64_t kept = count == 0 ? std::ssize(ids) : std::min(count, std::int64_t{std::ssize(ids)});
-  std::partial_sort(ids.begin(), ids.begin() + kept, ids.end(), before);
-  ids.resize(static_cast<std::size_t>(kept));
-  return ids;
-}
+/// Ids by falling logit, of equal ones the smallest first, ordered only as far as a question needs: sorting a
+/// vocabulary would take longer than a small model's pass.
+class Ranking {
+ public:
+  Ranking(std::span<const float> logits, std::span<const double> weights, std::int64_t kept)
+      : logits_(logits), weights_(weights), ids_(logits.size()) {
+    std::iota(ids_.begin(), ids_.end(), 0);
+    if (kept <= 0 || kept >= std::ssize(ids_)) return;
+    part(0, kept, std::ssize(ids_));
+    ids_.resize(static_cast<std::size_t>(kept));
+  }
 
-std::int32_t sample(std::span<const float> logits, double top, const Sampling& sampling, TokenPlace place) {
-  const std::vector<std::int32_t> ids = likeliest(logits, sampling.top_k);
-  std::vector<double> reached;  // sums of weights, in the order of ids
-  reached.reserve(ids.size());
-  double sum = 0;
-  for (const std::int32_t id : ids)
-    reached.push_back(sum += std::exp((logits[static_cast<std::size_t>(id)] - top) / sampling.temperature));
-  const auto first_at = [&](double bound) {
-    const auto found = std::lower_bound(reached.begin(), reached.end(), bound);
-    return std::min(found - reached.begin(), std::ssize(reached) - 1);
-  };
-  const double limit = reached[static_cast<std::size_t>(first_at(sampling.top_p * sum))];
-  const double drawn = draw(sampling, place) * limit;
-  const auto above = std::upper_bound(reached.begin(), reached.end(), drawn);
-  return ids[static_cast<std::size_t>(std::min(above - reached.begin(), std::ssize(ids) - 1))];
+  double sum() const { return sum_of(0, std::ssize(ids_)); }
+  /// The first id with which the sum of weights is at least `bound`, or above it; the last id if none is.
+  Reached at(double bound, bool above) {
+    std::int64_t first = 0, end = std::ssize(ids_);
+    double before = 0;
+    while (end - first > 1) {
+      const std::int64_t middle = first + (end - first) / 2;
+      part(first, middle, end);
+      const double upper = before + sum_of(first, middle);
+      if (above ? upper > bound : upper >= bound) {
+        end = middle;
+      } else {
+        before = upper;
+        first = middle;
+      }
+    }
+    const std::int32_t id = ids_[static_cast<std::size_t>(first)];
+    return {id, before + weights_[static_cast<std::size_t>(id)]};
+  }
+
+ private:
+  /// Puts the likeliest of the ids from `first` to `end` in front of `middle`.
+  void part(std::int64_t first, std::int64_t middle, std::int64_t end) {
+    std::nth_element(ids_.begin() + first, ids_.begin() + middle, ids_.begin() + end,
+                     [this](std::int32_t a, std::int32_t b) {
+                       const float x = logits_[static_cast<std::size_t>(a)];
+                       const float y = logits_[static_cast<std::size_t>(b)];
+                       return x != y ? x > y : a < b;
+                     });
+  }
+  double sum_of(std::int64_t first, std::int64_t end) const {
+    return std::accumulate(
+        ids_.begin() + first, ids_.begin() + end, 0.0,
+        [this](double sum, std::int32_t id) { return sum + weights_[static_cast<std::size_t>(id)]; });
+  }
+
+  std::span<const float> logits_;
+  std::span<const double> weights_;
+  std::vector<std::int32_t> ids_;
+};
+
+std::vector<double> weights_of(std::span<const float> logits, double top, double temperature) {
+  std::vector<double> weights(logits.size());
+  std::transform(logits.begin(), logits.end(), weights.begin(),
+                 [=](float logit) { return std::exp((logit - top) / temperature); });
+  return weights;
 }
 
 }  // namespace
@@ -76,9 +103,18 @@ Choice choose(std::span<const float> logits, const Sampling& sampling, TokenPlac
   if (!numbers) refuse_logits(place);
   const auto best = std::max_element(logits.begin(), logits.end());
   Choice choice;
-  choice.id = sampling.greedy() ? static_cast<std::int32_t>(best - logits.begin())
-                                : sample(logits, *best, sampling, place);
-  choice.log_probability = logits[static_cast<std::size_t>(choice.id)] - log_of_sum(logits, *best);
+  std::vector<double> weights = weights_of(logits, *best, 1);
+  choice.log_probability = -std::log(std::accumulate(weights.begin(), weights.end(), 0.0));
+  if (sampling.greedy()) {
+    choice.id = static_cast<std::int32_t>(best - logits.begin());
+  } else {
+    if (sampling.temperature != 1) weights = weights_of(logits, *best, sampling.temperature);
+    Ranking ranking(logits, weights, sampling.top_k);
+    const double sum = ranking.sum();
+    const double limit = sampling.top_p < 1 ? ranking.at(sampling.top_p * sum, false).sum : sum;
+    choice.id = ranking.at(draw(sampling, place) * limit, true).id;
+  }
+  choice.log_probability += logits[static_cast<std::size_t>(choice.id)] - *best;
   return choice;
 }
 

@@ -3,7 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <random>
 #include <set>
 #include <vector>
 
@@ -64,6 +67,55 @@ TEST(Sampling, DependsOnSeedSequenceAndPosition) {
   EXPECT_EQ(draws(1, 2), draws(1, 2));
   EXPECT_NE(draws(1, 2), draws(2, 2));
   EXPECT_NE(draws(1, 2), draws(1, 3));
+}
+
+/// Ids that the limits leave, from a sorted vocabulary.
+std::vector<std::int32_t> sorted_ids(const std::vector<float>& logits, const Sampling& limits) {
+  std::vector<std::int32_t> ids(logits.size());
+  std::iota(ids.begin(), ids.end(), 0);
+  const auto logit = [&](std::int32_t id) { return logits[static_cast<std::size_t>(id)]; };
+  std::stable_sort(ids.begin(), ids.end(), [&](auto a, auto b) { return logit(a) > logit(b); });
+  if (limits.top_k > 0) ids.resize(std::min(ids.size(), static_cast<std::size_t>(limits.top_k)));
+  double sum = 0, reached = 0;
+  for (const std::int32_t id : ids) sum += std::exp(logit(id) / limits.temperature);
+  std::size_t kept = 0;
+  while (kept < ids.size() && reached < limits.top_p * sum)
+    reached += std::exp(logit(ids[kept++]) / limits.temperature);
+  ids.resize(kept);
+  return ids;
+}
+
+/// A draw in the lower half of the probabilities falls on an id of the upper half of a sorted vocabulary.
+TEST(Sampling, DrawsFromALargeVocabularyAsFromASortedOne) {
+  constexpr std::size_t kVocabulary = 3001;
+  std::mt19937 random(std::random_device{}());
+  std::normal_distribution<float> normal(0, 2);
+  std::vector<float> logits(kVocabulary);
+  for (float& each : logits) each = std::round(normal(random) * 8) / 8;  // some are equal
+  for (const Sampling& limits :
+       {Sampling{.temperature = 1}, Sampling{.temperature = 0.7, .top_k = 50},
+        Sampling{.temperature = 1.3, .top_p = 0.4}, Sampling{.temperature = 1, .top_k = 400, .top_p = 0.9},
+        Sampling{.temperature = 2, .top_k = 5000}}) {
+    const std::vector<std::int32_t> ids = sorted_ids(logits, limits);
+    double sum = 0;
+    for (const std::int32_t id : ids)
+      sum += std::exp(logits[static_cast<std::size_t>(id)] / limits.temperature);
+    for (std::int64_t i = 0; i < 200; ++i) {
+      // The stream over two ids of equal weight tells the half in which the draw is.
+      const bool upper = choose(std::vector<float>{1, 1}, {.temperature = 1}, {3, i}).id == 1;
+      const std::int32_t id = choose(logits, limits, {3, i}).id;
+      const auto at = std::find(ids.begin(), ids.end(), id);
+      ASSERT_NE(at, ids.end()) << "beyond the limits";
+      double before = 0;
+      for (auto each = ids.begin(); each != at; ++each)
+        before += std::exp(logits[static_cast<std::size_t>(*each)] / limits.temperature);
+      const double after = before + std::exp(logits[static_cast<std::size_t>(id)] / limits.temperature);
+      if (upper)
+        EXPECT_GE(after, sum / 2 * (1 - 1e-12));
+      else
+        EXPECT_LE(before, sum / 2 * (1 + 1e-12));
+    }
+  }
 }
 
 TEST(Sampling, RefusesLogitsThatAreNoNumbers) {
