@@ -13,7 +13,8 @@ ComparableFigures comparable_figures(const RunConfig& config, const HardwareProf
   const std::vector<KnownRun> known = known_runs();
   const RunKind kind = kind_of(config, hardware);
   const ComparableRuns steps(known, kind, "step_s");
-  figures.step = steps.interval();
+  if (config.offload.optimizer_fraction == 0)
+    figures.step = steps.interval();  // else a host's rate is a guess
   if (steps.nearest() != nullptr) figures.nearest = *steps.nearest();
   if (config.machine.own_step()) return figures;  // its tensors are exact
   const ComparableRuns peaks(known, kind, "peak_bytes");

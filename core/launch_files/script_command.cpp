@@ -91,8 +91,9 @@ void take_gpus(LaunchFile& file, const ScriptCommand& command, std::vector<Launc
   const std::string gpus = gpus_of(command, std::move(flags));
   const auto has = [](const LaunchSetting& each) { return each.key == "world_size"; };
   if (gpus.empty() || std::any_of(file.settings.begin(), file.settings.end(), has)) return;
-  const ShellWord& first = command.launcher.empty() ? command.program.front() : command.launcher.front();
-  file.settings.push_back({"world_size", gpus, command.place(first) + ": GPUs that the launcher starts"});
+  const ScriptCommand::Words& words = command.launcher.empty() ? command.program : command.launcher;
+  const std::string place = words.empty() ? command.name : command.place(words.front());
+  file.settings.push_back({"world_size", gpus, place + ": GPUs that the launcher starts"});
   std::erase(file.notes, kNoGpusNote);
 }
 

@@ -1,0 +1,1 @@
+torchrun pretrain_gpt.py --num-layers 8 --hidden-size 64 --num-attention-heads 2 --max-position-embeddings 8 --vocab-size 99 --micro-batch-size 1 --seq-length 8 --optimizer-cpu-offload --optimizer-offload-fraction 0.5 --overlap-cpu-optimizer-d2h-h2d --use-precision-aware-optimizer --exp-avg-dtype bf16
