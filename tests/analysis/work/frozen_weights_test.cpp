@@ -96,6 +96,12 @@ TEST(FrozenWeights, AreDequantizedBeforeEveryProduct) {
   EXPECT_NEAR(moved(nf4, ActionType::backward, "dequantize"), once, 1);
   EXPECT_NEAR(moved(shape("nf4", "full"), ActionType::backward, "dequantize"), 2 * once, 1);
   EXPECT_EQ(moved(shape("native", "none"), ActionType::backward, "dequantize"), 0);
+  // 8-bit scales become fp32 ones, to which their mean is added; GPTQ's of 128 elements are read.
+  const double double_scales = (1 + 4 + 8 + 4) / 64.0;
+  EXPECT_NEAR(moved(shape("nf4_double", "none"), ActionType::forward, "dequantize"),
+              static_cast<double>(kLinear) / 32 * (0.5 + double_scales + 2), 1);
+  EXPECT_NEAR(moved(shape("int4", "none"), ActionType::forward, "dequantize"),
+              static_cast<double>(kLinear) / 32 * (0.5 + 2.5 / 128 + 2), 1);
   const StageShape int8 = shape("int8", "none");
   EXPECT_EQ(moved(int8, ActionType::forward, "dequantize"), 0);
   EXPECT_GT(moved(int8, ActionType::forward, "cast from int32"), 0);

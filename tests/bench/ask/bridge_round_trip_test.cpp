@@ -113,6 +113,8 @@ void draw_numerics(Draw& draw) {
     draw.sometimes("exp_avg_dtype", {"bf16", "fp8"});
     draw.sometimes("exp_avg_sq_dtype", {"bf16", "fp8"});
     draw.sometimes("store_param_remainders", {"true"});
+  } else if (draw.one_in(4)) {
+    draw.set("optimizer_offload_fraction", {"0.5", "1"});
   }
 }
 
