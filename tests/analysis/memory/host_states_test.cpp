@@ -95,9 +95,9 @@ TEST(HostStates, AreUpdatedByProcessors) {
   EXPECT_NEAR(published.time.optimizer.value, 10, 1.5);
 }
 
-// Comments in ms-swift's scripts (modelscope/ms-swift@3602360a5 examples/megatron/moe/qwen3_moe_offload.sh and
-// dense/72b_offload.sh): 28 s and 80 s a step on four and eight GPUs of 80 GB, taken as A100; 75 and 65 GiB
-// by nvidia-smi, with the allocator's cache and the context.
+// Comments in ms-swift's scripts qwen3_moe_offload.sh and 72b_offload.sh (modelscope/ms-swift@3602360a5
+// examples/megatron/moe and dense): 28 s and 80 s a step on four and eight GPUs of 80 GB, taken as A100; 75
+// and 65 GiB by nvidia-smi, with the allocator's cache and the context.
 TEST(HostStates, AgreeWithScriptsOfSwift) {
   const std::tuple<const char*, double, double> cases[] = {
       {"model=qwen3-30b-a3b world_size=4 ep=4 zero_stage=1", 28, 75},
