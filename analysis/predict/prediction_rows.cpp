@@ -76,7 +76,6 @@ Refusal offloaded_states(const C& c, const S& software, const H* /*hardware*/) {
   const double fraction = c.offload.optimizer_fraction;
   const bool megatron = software.communication.buckets();
   const bool fsdp = software.communication.sharded;
-  const int stage = c.parallel.dp.zero_stage;
   const char* const key = fraction > 0 ? "optimizer_offload_fraction" : "offload_params";
   const std::string found = fraction > 0 ? fmt::format("{}", fraction) : "true";
   if (software.memory.host_gradient_bytes == 0 || (megatron && fsdp)) {
@@ -95,10 +94,9 @@ Refusal offloaded_states(const C& c, const S& software, const H* /*hardware*/) {
         "software: deepspeed",
         c.machine.software);
   }
-  if (fsdp || megatron || (stage > 0 && (stage == 3 || !c.offload.params))) return std::nullopt;
-  return fmt::format("{}: found {} with zero_stage {}, expected zero_stage {}; change zero_stage",
-                     c.offload.params ? "offload_params" : key, c.offload.params ? "true" : found, stage,
-                     c.offload.params ? "3" : "1 to 3");
+  if (fsdp || megatron || c.parallel.dp.zero_stage > 0) return std::nullopt;
+  return fmt::format("{}: found {} with zero_stage 0, expected zero_stage 1 to 3; change zero_stage", key,
+                     found);
 }
 
 Refusal host_copies(const C& c, const S& /*software*/, const H* h) {

@@ -130,7 +130,8 @@ class RegionVisit {
     // layouts would be listed several times.
     const bool sharded = software_.communication.sharded;
     const bool instances = config_.parallel.dp.optimizer_instances > 1;
-    keys.zero = sharded ? 3 : instances ? 1 : 0;
+    const bool on_host = config_.offload.optimizer_fraction > 0 && !software_.communication.buckets();
+    keys.zero = sharded || config_.offload.params ? 3 : instances || on_host ? 1 : 0;
     keys.recompute_layers = 1;
     keys.half_gradients = false;
     set_keys(keys, config_);
@@ -147,7 +148,8 @@ class RegionVisit {
     family.halves = software_.memory.gradient_bytes_in(config_.numerics.precision == DType::bf16) > 2 &&
                     has_.bf16_gradients;
     const int least_zero = keys.zero;
-    const int most_zero = sharded ? 3 : keys.data * keys.context == 1 ? least_zero : most_zero_stage(config_);
+    const int most_zero =
+        keys.data * keys.context == 1 ? least_zero : std::max(least_zero, most_zero_stage(config_));
     for (int zero = least_zero; zero <= most_zero; ++zero) {
       if (zero > 0 && config_.model.mixture) {
         keys.zero = zero;

@@ -211,6 +211,7 @@ constexpr CompatibilityRow kRows[] = {
              kOwnStep),
     excludes(kParamsOffload, kOwn, "whose parameters stay on the device", "false, or software: deepspeed",
              kOwnStep),
+    needs(kParamsOffload, kZero3, "which keeps parameters whole", "zero_stage 3, or false", kOtherSoftware),
     excludes(kStatesOffload, kFirstMoment, "on the host they are fp32", "0, or exp_avg_dtype fp32",
              kOtherSoftware),
     excludes(kStatesOffload, kSecondMoment, "on the host they are fp32", "0, or exp_avg_sq_dtype fp32",

@@ -59,6 +59,22 @@ SearchResult searched(const SearchRequest& request) {
   return search(request, hardware_of(request), step_for);
 }
 
+// DeepSpeed has states on the host from ZeRO 1 on, parameters with ZeRO 3.
+TEST(Search, FindsTheSameWithStatesOnTheHost) {
+  const std::tuple<const char*, double, bool, int> cases[] = {{"megatron-core", 0.5, false, 0},
+                                                              {"torchtitan", 1, true, 3},
+                                                              {"deepspeed", 1, false, 1},
+                                                              {"deepspeed", 1, true, 3}};
+  for (const auto& [software, fraction, params, least] : cases) {
+    SearchRequest request = small_request_of(software);
+    request.config.offload.optimizer_fraction = fraction;
+    request.config.offload.params = params;
+    const std::vector<Candidate> all = all_candidates(request, std::string(software) == "torchtitan");
+    expect_best_of_all(searched(request), all);
+    for (const Candidate& each : all) EXPECT_GE(each.keys.zero, each.keys.data == 1 ? 0 : least) << software;
+  }
+}
+
 TEST(Search, FindsWhatPredictingEverythingFinds) {
   for (const char* software : {"plumbline", "megatron-core", "torchtitan"}) {
     for (const std::int64_t budget : {std::int64_t{0}, std::int64_t{1800} << 20U}) {
