@@ -61,9 +61,6 @@ LaunchFile take_training(std::vector<LaunchArgument>& arguments, const BesideFil
 }
 
 void set_algorithm(LaunchArguments& from) {
-  const char* const loss = "loss_type";
-  if (from.text(loss, "policy_loss") != "policy_loss")
-    from.refuse(loss, "policy_loss: only slime's reinforcement learning is read");
   const char* const name = "advantage_estimator";
   set_estimator(from, name, from.text(name, "grpo"), "ppo", kGroupEstimators);
   const bool critic = from.setting("task", "") == "ppo";
@@ -150,6 +147,8 @@ LaunchFile slime_launch(std::vector<LaunchArgument> arguments, bool async, const
   LaunchFile file = take_training(arguments, beside);
   file.approximated.insert(file.approximated.end(), engine.begin(), engine.end());
   LaunchArguments from(arguments, argument_table("slime_keys.txt"), file);
+  if (from.text("loss_type", "policy_loss") != "policy_loss")
+    from.refuse("loss_type", "policy_loss: only slime's reinforcement learning is read");
   from.attempt([&] { set_algorithm(from); });
   from.attempt([&] { set_losses(from); });
   from.attempt([&] { set_pools(from, async); });

@@ -77,7 +77,7 @@ TEST_F(Completion, KnowsCommandsOptionsAndValues) {
   EXPECT_THAT(asked("compare dir --format=c"), ElementsAre("--format=csv"));
   EXPECT_THAT(asked("predict --model qwen2.5-0"), Contains("qwen2.5-0.5b"));
   EXPECT_THAT(asked("predict --hardware h100"), Contains("h100-sxm-80gb"));
-  EXPECT_THAT(asked("predict --software v"), ElementsAre("vllm", "vllm-v0", "vllm-v1"));
+  EXPECT_THAT(asked("predict --software vl"), ElementsAre("vllm", "vllm-v0", "vllm-v1"));
   EXPECT_THAT(asked("predict --software megatron-core-202"), Contains("megatron-core-2026"));
   EXPECT_THAT(asked("predict --precision ''"), ElementsAre("fp32", "bf16", "fp16", "fp8"));
   EXPECT_THAT(asked("predict --recompute-granularity ''"), ElementsAre("none", "selective", "full"));

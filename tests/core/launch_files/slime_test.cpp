@@ -130,7 +130,6 @@ TEST(Slime, NamesWhatIsNear) {
 TEST(Slime, RefusesInOneLine) {
   constexpr std::pair<const char*, const char*> kCases[] = {
       {"", "rollout_num_gpus: found nothing, expected the rollout's GPUs"},
-      {"--colocate --loss-type sft_loss", "found \"sft_loss\", expected policy_loss"},
       {"--colocate --advantage-estimator mine", "expected ppo, grpo, gspo"},
       {"--colocate --num-steps-per-rollout 3", "expected a divisor of 256 responses"},
       {"--colocate --use-opd", "use_opd: not modelled: a teacher"},
@@ -145,6 +144,12 @@ TEST(Slime, RefusesInOneLine) {
     EXPECT_THAT(refusal, HasSubstr(wanted));
     EXPECT_EQ(refusal.find('\n'), std::string::npos) << refusal;
   }
+}
+
+TEST(Slime, NamesFineTuningAlone) {
+  EXPECT_EQ(test::refusal_of([] { read(script("--loss-type sft_loss")); }),
+            "run.sh:8: loss_type: found \"sft_loss\", expected policy_loss: only slime's reinforcement "
+            "learning is read");
 }
 
 /// Kinds of a balancing loss without a weight are one.

@@ -1,0 +1,2 @@
+MODEL_ARGS=(--swiglu --num-layers 4 --hidden-size 256 --ffn-hidden-size 512 --num-attention-heads 8 --normalization RMSNorm --use-rotary-position-embeddings --disable-bias-linear --vocab-size 1024)
+ray job submit -- python3 train_async.py --actor-num-nodes 1 --actor-num-gpus-per-node 4 --rollout-num-gpus 4 ${MODEL_ARGS[@]} --rollout-batch-size 32 --n-samples-per-prompt 8 --rollout-max-response-len 1024 --num-steps-per-rollout 2 --use-dynamic-batch-size --max-tokens-per-gpu 9216 --use-kl-loss --kl-loss-coef 0.00 --sglang-ep-size 4
