@@ -53,7 +53,8 @@ LaunchFile take_training(std::vector<LaunchArgument>& arguments, const BesideFil
                                                                {"overlap_param_gather", "false"},
                                                                {"seq_length", "4096"}};
   const auto gives = [&](std::string_view key) {
-    return std::any_of(keys.begin(), keys.end(), [&](const LaunchArgument& each) { return each.name == key; });
+    return std::any_of(keys.begin(), keys.end(),
+                       [&](const LaunchArgument& each) { return each.name == key; });
   };
   for (const auto& [key, value] : kDefaults)
     if (!gives(key)) keys.push_back({key, {value}, "default of slime"});

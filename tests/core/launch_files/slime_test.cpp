@@ -137,9 +137,9 @@ TEST(Slime, RefusesInOneLine) {
   };
   for (const auto& [arguments, wanted] : kCases) {
     SCOPED_TRACE(arguments);
+    const std::string text = script(arguments);
     const std::string refusal = test::refusal_of([&] {
-      for (const LaunchRemark& each : read(script(arguments)).refused)
-        throw InputError(each.name + ": " + each.reason);
+      for (const LaunchRemark& each : read(text).refused) throw InputError(each.name + ": " + each.reason);
     });
     EXPECT_THAT(refusal, HasSubstr(wanted));
     EXPECT_EQ(refusal.find('\n'), std::string::npos) << refusal;

@@ -203,9 +203,9 @@ TEST(VerlPpo, RefusesInOneLine) {
   };
   for (const auto& [overrides, wanted] : kCases) {
     SCOPED_TRACE(overrides);
+    const std::string text = script(overrides);
     const std::string all = test::refusal_of([&] {
-      for (const LaunchRemark& each : read(script(overrides)).refused)
-        throw InputError(each.name + ": " + each.reason);
+      for (const LaunchRemark& each : read(text).refused) throw InputError(each.name + ": " + each.reason);
     });
     EXPECT_THAT(all, HasSubstr(wanted));
     EXPECT_EQ(all.find('\n'), std::string::npos) << all;
