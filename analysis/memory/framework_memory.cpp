@@ -271,8 +271,8 @@ void run_update(const StageShape& s, Replay& replay) {
   const std::int64_t shard = trained / shards(1);
   const HostStatesShape& host = s.host_states;
   const auto update = static_cast<std::int64_t>(each * static_cast<double>(shard) * (1 - host.optimizer));
-  const auto gradients = static_cast<std::int64_t>(static_cast<double>(trained * s.numerics.g() / shards(2)) *
-                                                   (1 - host.gradients));
+  const std::int64_t summed = trained * s.numerics.g() / shards(2);
+  const auto gradients = static_cast<std::int64_t>(static_cast<double>(summed) * (1 - host.gradients));
   replay.give(Category::gradients, gradients);
   replay.take(Category::optimizer, update);
   replay.give(Category::optimizer, update);

@@ -96,7 +96,7 @@ std::vector<LaunchArgument> torchtitan_registered(const LaunchArgument& config,
   add("model.flavor", of.flavor);
   add("training.seq_len", fmt::format("{}", of.tokens));
   add("training.local_batch_size",
-      fmt::format("{}", std::max<std::int64_t>(1, of.batch * of.tokens / tokens)));
+      fmt::format("{}", std::max<std::int64_t>(1, std::int64_t{of.batch} * of.tokens / tokens)));
   add("activation_checkpoint.mode", of.recomputes_all ? "full" : "selective");
   if (!of.recomputes_all) add("activation_checkpoint.selective_ac_option", "op");
   std::string_view more = of.more;
