@@ -44,7 +44,7 @@ double framework_state_bytes(const Software& software, double parameters, int re
 
 /// Memory that a rank with these stages holds on its device for the whole run.
 MemoryBreakdown framework_held_bytes(std::span<const StageShape> stages);
-/// The same in host memory: offloaded states, their gradients, parameters.
+/// Bytes in host memory: offloaded states, their gradients, parameters.
 Bytes framework_host_bytes(std::span<const StageShape> stages);
 /// Bytes of states that an action copies between device and host, the larger of both directions.
 Bytes host_state_copies(const StageShape& shape, ActionType type);

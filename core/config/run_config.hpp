@@ -165,7 +165,7 @@ struct RunConfig {
   /// A step is rollout, scoring, advantages, updates and refit.
   bool has_critic() const { return generation.task == RunTask::ppo; }
   bool reinforces() const { return generation.task == RunTask::grpo || generation.task == RunTask::ppo; }
-  /// Those that train, and a rollout's own.
+  /// Ranks that train, and a rollout's own.
   int ranks() const { return parallel.world_size + (reinforces() ? reinforcement.rollout.world : 0); }
   /// Experts of a layer are on several ranks of plumbline's own training step, or cut otherwise than all else
   /// (bench/training/expert_parallel.md).

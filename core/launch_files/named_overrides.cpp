@@ -115,8 +115,7 @@ void add_primus_defaults(std::vector<LaunchArgument>& keys, const std::string& n
                        [&](const LaunchArgument& each) { return each.name == key; });
   };
   const std::string place = name + ": default of Primus";
-  for (const auto& [key, value] : kDefaults)
-    if (!has(key)) keys.push_back({key, {value}, place});
+  add_defaults(keys, kDefaults, place);
   if (has("fp8") && !has("fp8_amax_history_len")) keys.push_back({"fp8_amax_history_len", {"1024"}, place});
 }
 

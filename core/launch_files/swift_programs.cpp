@@ -173,9 +173,7 @@ LaunchFile read_swift_megatron(const ScriptCommand& command) {
                                                                {"overlap_param_gather", "false"},
                                                                {"cross_entropy_loss_fusion", "true"},
                                                                {"recompute_granularity", "selective"}};
-  for (const auto& [key, value] : kDefaults)
-    if (found_in(keys, key) == nullptr)
-      keys.push_back({key, {value}, fmt::format("default of ms-swift in {}", place)});
+  add_defaults(keys, kDefaults, fmt::format("default of ms-swift in {}", place));
   LaunchFile file = megatron_keys_launch(std::move(keys), false, command.beside);
   file.framework = "ms-swift (Megatron-Core)";
   set_named_model(file, model);

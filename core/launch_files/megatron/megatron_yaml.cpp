@@ -388,4 +388,13 @@ LaunchFile megatron_keys_launch(std::vector<LaunchArgument> keys, bool bridge, c
   return read_keys(std::move(keys), bridge, true, beside);
 }
 
+void add_defaults(std::vector<LaunchArgument>& keys,
+                  std::span<const std::pair<const char*, const char*>> defaults, const std::string& place) {
+  for (const auto& each : defaults) {
+    const bool given = std::any_of(keys.begin(), keys.end(),
+                                   [&](const LaunchArgument& key) { return key.name == each.first; });
+    if (!given) keys.push_back({each.first, {each.second}, place});
+  }
+}
+
 }  // namespace plumbline

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/launch_files/arguments/launch_settings.hpp"
@@ -18,5 +20,9 @@ std::optional<LaunchFile> megatron_yaml_launch(std::string_view text, const std:
 /// The same for keys as other files and commands give them: of a ConfigContainer of Megatron-Bridge
 /// ("train.global_batch_size"), or of Megatron-LM ("num_layers") beside a model that is named elsewhere.
 LaunchFile megatron_keys_launch(std::vector<LaunchArgument> keys, bool bridge, const BesideFile& beside);
+
+/// Adds defaults of another framework, by name and value, for names that are not given. `place`: whose.
+void add_defaults(std::vector<LaunchArgument>& keys,
+                  std::span<const std::pair<const char*, const char*>> defaults, const std::string& place);
 
 }  // namespace plumbline

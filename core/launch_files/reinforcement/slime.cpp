@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <iterator>
 #include <string>
-#include <string_view>
 #include <utility>
 
 #include "core/base/error.hpp"
@@ -52,12 +51,7 @@ LaunchFile take_training(std::vector<LaunchArgument>& arguments, const BesideFil
                                                                {"overlap_grad_reduce", "false"},
                                                                {"overlap_param_gather", "false"},
                                                                {"seq_length", "4096"}};
-  const auto gives = [&](std::string_view key) {
-    return std::any_of(keys.begin(), keys.end(),
-                       [&](const LaunchArgument& each) { return each.name == key; });
-  };
-  for (const auto& [key, value] : kDefaults)
-    if (!gives(key)) keys.push_back({key, {value}, "default of slime"});
+  add_defaults(keys, kDefaults, "default of slime");
   LaunchFile file = megatron_keys_launch(std::move(keys), false, beside);
   file.framework = "slime";
   std::erase(file.notes, kNoGpusNote);  // actor_num_gpus_per_node does

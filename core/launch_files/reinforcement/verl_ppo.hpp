@@ -15,7 +15,7 @@ namespace plumbline {
 /// responses are taken at their longest where the command line gives no response_length_mean.
 LaunchFile verl_ppo_launch(const std::vector<LaunchArgument>& arguments, const BesideFile& beside);
 
-/// The same keys in a file, which names verl's own under `defaults`. Nothing if `text` is no such file.
+/// Keys of a file, which names verl's own under `defaults`. Nothing if `text` is no such file.
 std::optional<LaunchFile> verl_ppo_file(std::string_view text, const std::string& name,
                                         const BesideFile& beside);
 

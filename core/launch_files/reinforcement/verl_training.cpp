@@ -84,8 +84,7 @@ LaunchFile take_verl_megatron(std::vector<LaunchArgument>& arguments, const Besi
     return std::find_if(keys.begin(), keys.end(),
                         [&](const LaunchArgument& each) { return each.name == name; });
   };
-  for (const auto& [key, value] : kDefaults)
-    if (find(key) == keys.end()) keys.push_back({key, {value}, "default of verl"});
+  add_defaults(keys, kDefaults, "default of verl");
   const auto tensor = find("tensor_model_parallel_size");
   if (tensor == keys.end() || tensor->values == std::vector<std::string>{"1"})
     std::erase_if(keys, [](const LaunchArgument& each) { return each.name == "sequence_parallel"; });

@@ -127,7 +127,7 @@ TEST_F(RunReinforcement, PredictsTheMemoryOfPhases) {
   }
 }
 
-/// The same numbers bit for bit where the ranks that train have the same layout.
+/// Equal numbers bit for bit where the ranks that train have the same layout.
 TEST_F(RunReinforcement, ComputesTheSameInTwoPools) {
   for (const std::string split : {"--steps 1", "--steps 1 --tp 2 --set task=ppo"}) {
     const json expected = measured(split);

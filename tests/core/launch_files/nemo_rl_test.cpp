@@ -11,10 +11,12 @@
 
 #include "core/base/error.hpp"
 #include "core/launch_files/launch_file.hpp"
+#include "tests/core/launch_files/launch_settings_of.hpp"
 
 namespace plumbline::nemo_rl_test {
 namespace {
 
+using test::expect_settings;
 using testing::HasSubstr;
 
 constexpr const char* kBase = R"(
@@ -90,56 +92,42 @@ std::optional<std::string> beside(const std::string& path) {
   return std::nullopt;
 }
 
-std::map<std::string, std::string> settings_of(const LaunchFile& file) {
-  std::map<std::string, std::string> settings;
-  for (const LaunchSetting& each : file.settings) settings[each.key] = each.value;
-  return settings;
-}
-
-void expect(const LaunchFile& file, const std::map<std::string, std::string>& wanted) {
-  const auto settings = settings_of(file);
-  for (const auto& [key, value] : wanted) {
-    const auto found = settings.find(key);
-    EXPECT_EQ(found == settings.end() ? "nothing" : found->second, value) << key;
-  }
-}
-
 TEST(NemoRl, ReadsAFileOfItsOwn) {
   const auto file = read_launch_file(kBase, "base.yaml", beside);
   ASSERT_TRUE(file);
   EXPECT_EQ(file->framework, "NeMo-RL");
-  expect(*file, {{"model", "qwen2.5-1.5b"},
-                 {"task", "grpo"},
-                 {"software", "torchtitan"},
-                 {"zero_stage", "3"},
-                 {"packed_sequence", "true"},
-                 {"seq_length", "512"},
-                 {"prompt_length", "64"},
-                 {"max_new_tokens", "448"},
-                 {"kl_loss_coef", "0.01"},
-                 {"rollout_placement", "nothing"},
-                 {"world_size", "1"}});
+  expect_settings(*file, {{"model", "qwen2.5-1.5b"},
+                          {"task", "grpo"},
+                          {"software", "torchtitan"},
+                          {"zero_stage", "3"},
+                          {"packed_sequence", "true"},
+                          {"seq_length", "512"},
+                          {"prompt_length", "64"},
+                          {"max_new_tokens", "448"},
+                          {"kl_loss_coef", "0.01"},
+                          {"rollout_placement", "nothing"},
+                          {"world_size", "1"}});
 }
 
 TEST(NemoRl, ReadsARecipeOverItsDefaults) {
   const auto file = read_launch_file(kRecipe, "recipe.yaml", beside);
   ASSERT_TRUE(file);
-  expect(*file, {{"model", "qwen3-32b"},
-                 {"num_prompts_per_step", "32"},
-                 {"software", "megatron-core"},
-                 {"tensor_model_parallel_size", "4"},
-                 {"sequence_parallel", "true"},
-                 {"recompute_granularity", "full"},
-                 {"layer_distribution", "15,*,15"},
-                 {"zero_stage", "1"},
-                 {"micro_batch_size", "1"},
-                 {"max_new_tokens", "3584"},
-                 {"rollout_software", "vllm"},
-                 {"rollout_tensor_model_parallel_size", "4"},
-                 {"gpu_memory_utilization", "0.6"},
-                 {"rollout_placement", "one_step_off"},
-                 {"rollout_world_size", "32"},
-                 {"world_size", "32"}});
+  expect_settings(*file, {{"model", "qwen3-32b"},
+                          {"num_prompts_per_step", "32"},
+                          {"software", "megatron-core"},
+                          {"tensor_model_parallel_size", "4"},
+                          {"sequence_parallel", "true"},
+                          {"recompute_granularity", "full"},
+                          {"layer_distribution", "15,*,15"},
+                          {"zero_stage", "1"},
+                          {"micro_batch_size", "1"},
+                          {"max_new_tokens", "3584"},
+                          {"rollout_software", "vllm"},
+                          {"rollout_tensor_model_parallel_size", "4"},
+                          {"gpu_memory_utilization", "0.6"},
+                          {"rollout_placement", "one_step_off"},
+                          {"rollout_world_size", "32"},
+                          {"world_size", "32"}});
   const auto named = [](const std::vector<LaunchRemark>& remarks, const std::string& name) {
     return std::any_of(remarks.begin(), remarks.end(),
                        [&](const LaunchRemark& each) { return each.name == name; });
@@ -155,10 +143,10 @@ TEST(NemoRl, ReadsAFileDerivedFromARecipe) {
       "policy: {generation: {backend: trtllm}, megatron_cfg: {sequence_parallel: \"True\"}}\n",
       "derived.yaml", beside);
   ASSERT_TRUE(file);
-  expect(*file, {{"model", "qwen3-32b"},
-                 {"num_prompts_per_step", "32"},
-                 {"sequence_parallel", "true"},
-                 {"rollout_software", "tensorrt-llm"}});
+  expect_settings(*file, {{"model", "qwen3-32b"},
+                          {"num_prompts_per_step", "32"},
+                          {"sequence_parallel", "true"},
+                          {"rollout_software", "tensorrt-llm"}});
   ASSERT_TRUE(read_launch_file("defaults: one/recipe.yaml\nlogger: {wandb_enabled: False}\n", "derived.yaml",
                                beside));
   for (const auto& [name, preset] :
@@ -166,10 +154,10 @@ TEST(NemoRl, ReadsAFileDerivedFromARecipe) {
         std::pair("google/gemma-3-27b-it", "gemma-3-27b")}) {
     const auto named = read_launch_file(
         fmt::format("defaults: one/recipe.yaml\npolicy: {{model_name: {}}}\n", name), "derived.yaml", beside);
-    expect(*named, {{"model", preset}});
+    expect_settings(*named, {{"model", preset}});
   }
   const auto packed = read_launch_file(kBase, "base.yaml", beside);
-  expect(*packed, {{"micro_batch_size", "1"}, {"rl_framework", "nemo-rl"}});
+  expect_settings(*packed, {{"micro_batch_size", "1"}, {"rl_framework", "nemo-rl"}});
 }
 
 TEST(NemoRl, RefusesInOneLine) {

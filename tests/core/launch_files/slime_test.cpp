@@ -13,11 +13,14 @@
 
 #include "core/base/error.hpp"
 #include "core/launch_files/launch_file.hpp"
+#include "tests/core/launch_files/launch_settings_of.hpp"
 #include "tests/support/refusal.hpp"
 
 namespace plumbline::slime_test {
 namespace {
 
+using test::expect_settings;
+using test::names;
 using testing::HasSubstr;
 using Settings = std::map<std::string, std::string>;
 
@@ -44,20 +47,6 @@ LaunchFile read(const std::string& text) {
   const auto file = read_launch_file(text, "run.sh", beside);
   EXPECT_TRUE(file);
   return file.value_or(LaunchFile());
-}
-
-void expect(const LaunchFile& file, const Settings& wanted) {
-  Settings settings;
-  for (const LaunchSetting& each : file.settings) settings[each.key] = each.value;
-  for (const auto& [key, value] : wanted) {
-    const auto found = settings.find(key);
-    EXPECT_EQ(found == settings.end() ? "nothing" : found->second, value) << key;
-  }
-}
-
-bool names(const std::vector<LaunchRemark>& remarks, const std::string& name) {
-  return std::any_of(remarks.begin(), remarks.end(),
-                     [&](const LaunchRemark& each) { return each.name == name; });
 }
 
 const std::pair<const char*, Settings> kScripts[] = {
@@ -111,10 +100,11 @@ TEST(Slime, KeysFollowFromArguments) {
     const LaunchFile file = read(script(arguments));
     EXPECT_EQ(file.framework, "slime");
     EXPECT_THAT(file.refused, testing::IsEmpty());
-    expect(file, wanted);
+    expect_settings(file, wanted);
     for (const std::string& note : file.notes) EXPECT_EQ(note.find("--gpus"), std::string::npos) << note;
   }
-  expect(read(script("--rollout-num-gpus 8", "train_async.py")), {{"rollout_placement", "one_step_off"}});
+  expect_settings(read(script("--rollout-num-gpus 8", "train_async.py")),
+                  {{"rollout_placement", "one_step_off"}});
 }
 
 TEST(Slime, NamesWhatIsNear) {
@@ -157,8 +147,8 @@ TEST(Slime, BalancingWithoutAWeightIsNoRefusal) {
   const std::string experts =
       "--colocate --num-experts 8 --moe-router-topk 2 --moe-ffn-hidden-size 512 "
       "--moe-router-load-balancing-type seq_aux_loss --moe-aux-loss-coeff ";
-  expect(read(script(experts + "0")), {{"moe_router_load_balancing_type", "aux_loss"}});
-  expect(read(script(experts + "0.01")), {{"moe_router_load_balancing_type", "seq_aux_loss"}});
+  expect_settings(read(script(experts + "0")), {{"moe_router_load_balancing_type", "aux_loss"}});
+  expect_settings(read(script(experts + "0.01")), {{"moe_router_load_balancing_type", "seq_aux_loss"}});
 }
 
 }  // namespace

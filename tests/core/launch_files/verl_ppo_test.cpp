@@ -13,11 +13,14 @@
 
 #include "core/base/error.hpp"
 #include "core/launch_files/launch_file.hpp"
+#include "tests/core/launch_files/launch_settings_of.hpp"
 #include "tests/support/refusal.hpp"
 
 namespace plumbline::verl_ppo_test {
 namespace {
 
+using test::expect_settings;
+using test::names;
 using testing::HasSubstr;
 using Settings = std::map<std::string, std::string>;
 
@@ -32,20 +35,6 @@ LaunchFile read(const std::string& text, const char* name = "run.sh") {
   const auto file = read_launch_file(text, name);
   EXPECT_TRUE(file);
   return file.value_or(LaunchFile());
-}
-
-void expect(const LaunchFile& file, const Settings& wanted) {
-  Settings settings;
-  for (const LaunchSetting& each : file.settings) settings[each.key] = each.value;
-  for (const auto& [key, value] : wanted) {
-    const auto found = settings.find(key);
-    EXPECT_EQ(found == settings.end() ? "nothing" : found->second, value) << key;
-  }
-}
-
-bool names(const std::vector<LaunchRemark>& remarks, const std::string& name) {
-  return std::any_of(remarks.begin(), remarks.end(),
-                     [&](const LaunchRemark& each) { return each.name == name; });
 }
 
 /// Overrides, and what they say beside verl's defaults (verl/trainer/config/ppo_trainer.yaml).
@@ -132,7 +121,7 @@ TEST(VerlPpo, KeysFollowFromOverrides) {
     EXPECT_EQ(file.framework, "verl");
     EXPECT_THAT(file.faults, testing::IsEmpty());
     EXPECT_THAT(file.refused, testing::IsEmpty());
-    expect(file, wanted);
+    expect_settings(file, wanted);
     // A recipe of Megatron-Bridge, or GPUs that are not given, are other files' matters.
     for (const std::string& note : file.notes) {
       EXPECT_EQ(note.find("recipe"), std::string::npos) << note;
@@ -148,7 +137,8 @@ TEST(VerlPpo, RolloutOfItsOwnIsOneStepOff) {
                   "actor_rollout_ref.rollout.n=4",
                   "verl.experimental.one_step_off_policy.main_ppo"));
   EXPECT_THAT(file.refused, testing::IsEmpty());
-  expect(file, {{"rollout_placement", "one_step_off"}, {"rollout_world_size", "4"}, {"world_size", "8"}});
+  expect_settings(file,
+                  {{"rollout_placement", "one_step_off"}, {"rollout_world_size", "4"}, {"world_size", "8"}});
   EXPECT_TRUE(names(read(script("actor_rollout_ref.hybrid_engine=False")).refused,
                     "actor_rollout_ref.hybrid_engine"));
 }
@@ -163,14 +153,14 @@ TEST(VerlPpo, FilesHaveTheSameKeys) {
       "grpo.yaml");
   EXPECT_EQ(file.framework, "verl");
   EXPECT_THAT(file.refused, testing::IsEmpty());
-  expect(file, {{"model", "qwen2.5-7b"},
-                {"software", "verl"},
-                {"world_size", "4"},
-                {"prompt_length", "1024"},
-                {"seq_length", "3072"},
-                {"rollout_software", "sglang"}});
-  expect(read("defaults: [ppo_megatron_trainer, _self_]\nactor_rollout_ref: {}\n", "grpo.yaml"),
-         {{"software", "megatron-core"}, {"world_size", "8"}});
+  expect_settings(file, {{"model", "qwen2.5-7b"},
+                         {"software", "verl"},
+                         {"world_size", "4"},
+                         {"prompt_length", "1024"},
+                         {"seq_length", "3072"},
+                         {"rollout_software", "sglang"}});
+  expect_settings(read("defaults: [ppo_megatron_trainer, _self_]\nactor_rollout_ref: {}\n", "grpo.yaml"),
+                  {{"software", "megatron-core"}, {"world_size", "8"}});
 }
 
 TEST(VerlPpo, NamesWhatIsNotThereAndWhatIsNear) {

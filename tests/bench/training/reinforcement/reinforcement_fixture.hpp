@@ -55,7 +55,7 @@ struct Split {
 
 /// Layouts of this many ranks for training, for generation, and ZeRO stages.
 std::vector<Split> splits(int ranks);
-/// The same of two pools; none of one rank.
+/// Layouts of two pools; none of one rank.
 std::vector<Split> pools(int ranks);
 /// With a pool of its own for the rollout where not all ranks train.
 RunConfig split_config(const Split& split);
