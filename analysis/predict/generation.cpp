@@ -6,58 +6,18 @@
 #include <limits>
 #include <string>
 
-#include "analysis/memory/action_memory.hpp"
-#include "analysis/memory/persistent_memory.hpp"
 #include "analysis/serving/generation_pricing.hpp"
 #include "analysis/serving/inference_engine.hpp"
-#include "analysis/serving/kv_cache.hpp"
 #include "core/base/error.hpp"
 #include "core/config/config_checks.hpp"
 
 namespace plumbline {
 namespace {
 
-/// Tokens of a sequence that the cache has room for.
-std::int64_t in_blocks(const RunConfig& config) {
-  const std::int64_t block = inference_engine(config.machine.software).block_tokens;
-  return (config.batch.seq_length + block - 1) / block * block;
-}
-
-/// The batch that a prefill has at once: an engine cuts prompts into passes.
-RunConfig prefilled_at_once(RunConfig config) {
-  if (!is_inference_engine(config.machine.software)) return config;
-  const std::int64_t prompts = std::max<std::int64_t>(1, kEnginePassTokens / config.prompt_tokens());
-  config.batch.micro_batch_size = std::min(config.batch.micro_batch_size, prompts);
-  return config;
-}
-
-std::vector<GenerationMemory> rank_memories(const RunConfig& config) {
-  std::vector<GenerationMemory> ranks;
-  const RunConfig batch = prefilled_at_once(config);
-  for (const StageShape& shape : generation_shapes(batch, config.prompt_tokens())) {
-    const RunConfig pass = generation_pass(batch, config.prompt_tokens());
-    const MemoryBreakdown held = held_bytes(shape, pass);
-    StageShape teacher = shape;  // whose layers keep nothing, either
-    teacher.distillation.on = teacher.distillation.hidden = true;
-    const MemoryBreakdown passing = action_profile(teacher, ActionType::teacher_forward, false).peak;
-    const std::int64_t logits =
-        shape.place.last ? config.batch.micro_batch_size * shape.ends.vocab * shape.numerics.e() : 0;
-    GenerationMemory rank;
-    rank.pipeline_rank = static_cast<int>(ranks.size());
-    rank.parameters = held[Category::parameters];
-    rank.cache = kv_cache_bytes(shape, config.batch.micro_batch_size, in_blocks(config),
-                                is_inference_engine(config.machine.software));
-    rank.held = held[Category::workspace] + held[Category::communication];
-    rank.workspace = rank.held + passing.total() + Bytes{logits};
-    ranks.push_back(rank);
-  }
-  return ranks;
-}
-
 /// Tokens of all sequences that the cache of every rank has room for, in whole blocks.
 std::int64_t cache_tokens(const RunConfig& config, const std::vector<GenerationMemory>& ranks, Bytes limit) {
   const InferenceEngine& engine = inference_engine(config.machine.software);
-  const auto wanted = static_cast<double>(config.batch.micro_batch_size * in_blocks(config));
+  const auto wanted = static_cast<double>(config.batch.micro_batch_size * cached_tokens_per_sequence(config));
   double tokens = std::numeric_limits<double>::max();
   for (const GenerationMemory& rank : ranks) {
     if (rank.cache.value == 0) continue;
@@ -122,7 +82,7 @@ DecodeTime decode_step(const RunConfig& config, const HardwareProfile& hardware,
   step.batch.global_batch_size = sequences * config.parallel.data();
   step.batch.seq_length = std::max(config.batch.seq_length, length);
   if (const auto reason = why_generation_invalid(step)) throw InputError(*reason);
-  const std::vector<GenerationMemory> ranks = rank_memories(step);
+  const std::vector<GenerationMemory> ranks = generation_memory(step);
   const GenerationPricing pricing(step, hardware, touched_bytes(ranks));
   const std::vector<StageShape> shapes = generation_shapes(step, 1);
   return {length, pricing.pass(shapes, length - 1, "decode", nullptr), pricing.bound(shapes, length)};
@@ -132,7 +92,7 @@ GenerationPrediction predict_generation(const RunConfig& config, const HardwareP
   if (const auto reason = why_generation_invalid(config)) throw InputError(*reason);
   GenerationPrediction prediction;
   prediction.guessed = hardware.guessed();
-  prediction.ranks = rank_memories(config);
+  prediction.ranks = generation_memory(config);
   const auto larger = [](const GenerationMemory& a, const GenerationMemory& b) {
     return a.total() < b.total();
   };

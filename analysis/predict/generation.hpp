@@ -5,20 +5,11 @@
 #include <vector>
 
 #include "analysis/hardware/hardware.hpp"
+#include "analysis/predict/generation_memory.hpp"
 #include "analysis/time/stage/cost_lines.hpp"
 #include "core/config/run_config.hpp"
 
 namespace plumbline {
-
-/// Tensors of a rank, the same on all tensor and data-parallel ranks of a pipeline coordinate.
-struct GenerationMemory {
-  int pipeline_rank = 0;
-  Bytes parameters;  // in the storage type; there are no gradients and no optimizer states
-  Bytes cache;       // keys and values of micro_batch_size sequences of seq_length tokens, every layer
-  Bytes held;        // of the workspace, what stays between passes
-  Bytes workspace;   // the rest at its peak: a prefill's largest layer, logits, tables, scratch
-  Bytes total() const { return parameters + cache + workspace; }
-};
 
 /// A decoding step: one token for every sequence.
 struct DecodeTime {

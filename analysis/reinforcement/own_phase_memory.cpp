@@ -73,10 +73,11 @@ struct ModelOnRank {
     parts.push_back({model.name + " buffers", held.total() - states(), Category::workspace});
   }
 
-  /// Beside what is held: a forward that keeps nothing, then logits and numbers of the loss.
+  /// Beside what is held: a forward that keeps nothing but logits, then numbers of the loss.
   Bytes scoring() const {
     StageShape pass = shape;
-    pass.distillation.on = pass.distillation.hidden = true;
+    pass.distillation.on = true;
+    pass.distillation.cached_size = shape.numerics.e();
     const bool first = shape.place.first, last = shape.place.last;
     const std::int64_t stream = shape.stream.rows * shape.stream.hidden * shape.numerics.e();
     std::int64_t waiting = 4 * shape.stream.tokens * ((first ? 1 : 0) + (last ? 1 : 0));  // ids
@@ -85,47 +86,45 @@ struct ModelOnRank {
     if (!first) most += stream;  // input
     if (last) {
       const std::int64_t logits = shape.stream.tokens * shape.ends.outputs * shape.numerics.e();
-      const std::int64_t gathered = shape.sharding.sequence_parallel
-                                        ? shape.stream.tokens * shape.stream.hidden * shape.numerics.e()
-                                        : 0;
       const std::int64_t rows = model.config.model.embedding.scalar_head ? 1 : 3;
-      most = std::max({most, stream + gathered + logits, logits + 4 * rows * shape.stream.tokens});
+      most = std::max(most, logits + 4 * rows * shape.stream.tokens);
     }
-    return {waiting + most + gathered_weights()};
-  }
-
-  /// ZeRO 3: the unit in use and the next one, at most.
-  std::int64_t gathered_weights() const {
-    if (shape.sharding.zero < 3) return 0;
-    std::int64_t before = 0, most = 0;
-    for (const ParameterUnit& unit : units_of(shape)) {
-      if (unit.pieces == 1) continue;
-      most = std::max(most, before + unit.padded);
-      before = shape.overlap.param_gather ? unit.padded : 0;
-    }
-    return most * shape.numerics.e();
+    return {waiting + most};
   }
 };
 
-void add_rollout(const RolloutPrediction& rollout, PhaseKind kind, std::size_t rank, MemoryParts& parts) {
-  const GenerationMemory& of = rollout.at_once.ranks[std::min(rank, rollout.at_once.ranks.size() - 1)];
+/// A rollout's tensors on a rank, behind what else it has.
+MemoryParts with_rollout(const GenerationMemory& of, PhaseKind kind, MemoryParts parts) {
   parts.push_back({"rollout parameters", of.parameters});
-  if (kind == PhaseKind::refit) return parts.push_back({"rollout buffers", of.held, Category::workspace});
-  parts.push_back({"rollout workspace", of.workspace, Category::workspace});
-  parts.push_back({"KV cache", of.cache, Category::activations});
+  if (kind == PhaseKind::refit) {
+    parts.push_back({"rollout buffers", of.held, Category::workspace});
+  } else {
+    parts.push_back({"rollout workspace", of.workspace, Category::workspace});
+    parts.push_back({"KV cache", of.cache, Category::activations});
+  }
+  return parts;
 }
 
-/// The largest message of a refit between two pools, or the largest rectangle, which is one of its own. A
-/// pair of ranks shares what both splits give to them.
-MemoryPart refit_message(const RunConfig& config, const RolloutPrediction& rollout) {
-  constexpr Bytes kMost{std::int64_t{64} << 20};
+/// Messages that a rank has at once in a refit, each of at most 64 MiB or of one rectangle of a tensor: about
+/// the even share of a pair of ranks in what both splits give to them. Between two pools a rank sends or
+/// receives; one that has all of its side does neither.
+MemoryPart refit_messages(const RunConfig& config, const RolloutPrediction& rollout) {
+  constexpr std::int64_t kMost = std::int64_t{64} << 20;
   const ParallelConfig& from = config.parallel;
   const ParallelConfig to = rollout_config(config).parallel;
-  Bytes weights;
-  for (const GenerationMemory& rank : rollout.at_once.ranks) weights += rank.parameters * to.tensor;
-  const int pieces = std::max(from.tensor, to.tensor) * std::max(from.pipeline, to.pipeline) *
-                     (from.effective_zero_stage() == 3 ? from.data() : 1);
-  return {"refit message", std::min(kMost, weights / pieces), Category::communication};
+  const bool apart = config.reinforcement.rollout.own_ranks();
+  const int shards = from.effective_zero_stage() == 3 ? from.data() : 1;
+  const bool same_split = from.tensor == to.tensor && from.pipeline == to.pipeline;
+  const bool has_all = shards == 1 && (same_split || from.tensor * from.pipeline == 1);
+  std::int64_t weights = 0;
+  for (const GenerationMemory& rank : rollout.at_once.ranks) weights += rank.parameters.value * to.tensor;
+  const int parts = std::max(from.tensor, to.tensor) * shards;
+  const ModelConfig& model = config.model;
+  const std::int64_t largest =
+      std::max(model.vocab, model.ffn) * model.hidden * size_of(config.numerics.precision);
+  const std::int64_t one =
+      std::min(weights / (parts * std::max(from.pipeline, to.pipeline)), std::max(kMost, largest / parts));
+  return {"refit messages", {one * (apart ? 1 : has_all ? 0 : 2)}, Category::communication};
 }
 
 }  // namespace
@@ -141,27 +140,36 @@ MemoryParts own_phase_memory(const RunConfig& config, const RolloutPrediction& r
                              const TrainingModel& active) {
   const RolloutConfig& of = config.reinforcement.rollout;
   const bool offloads = of.placement == RolloutPlacement::colocated;
-  const bool generates = !of.own_ranks() && (kind == PhaseKind::refit || kind == PhaseKind::rollout);
-  const bool sends = of.own_ranks() && kind == PhaseKind::refit;
+  const bool refits = kind == PhaseKind::refit;
+  const bool generates = refits || kind == PhaseKind::rollout;
+  const std::vector<GenerationMemory>& generating = rollout.at_once.ranks;
   MemoryParts fullest;
-  if (sends) {
-    add_rollout(rollout, kind, 0, fullest);
-    fullest.push_back(refit_message(config, rollout));
-  }
-  for (std::size_t i = 0; i < active.memory.ranks.size(); ++i) {
+  const auto keep = [&](MemoryParts parts) {
+    if (refits) parts.push_back(refit_messages(config, rollout));
+    if (fullest.empty() || sum_of(parts) > sum_of(fullest)) fullest = std::move(parts);
+  };
+  if (of.own_ranks() && refits)
+    for (const GenerationMemory& rank : generating) keep(with_rollout(rank, kind, {}));
+  const std::size_t stages = active.memory.ranks.size();
+  for (std::size_t i = 0; i < stages; ++i) {
     MemoryParts parts;
     for (const TrainingModel& model : models) {
       const ModelOnRank here(model, i);
       const bool works = &model == &active && kind != PhaseKind::rollout;
       here.add_held(offloads, works, kind, parts);
-      if (!works || kind == PhaseKind::refit) continue;
+      if (!works || refits) continue;
       const Bytes passing =
           kind == PhaseKind::scoring ? here.scoring() : here.rank.peak.total() - here.rank.held.total();
       parts.push_back({"activations", passing, Category::activations});
     }
-    if (generates) add_rollout(rollout, kind, i, parts);
-    if (sends) parts.push_back(refit_message(config, rollout));
-    if (fullest.empty() || sum_of(parts) > sum_of(fullest)) fullest = std::move(parts);
+    if (of.own_ranks() || !generates) {
+      keep(std::move(parts));
+      continue;
+    }
+    // Pipeline coordinates are stretches of the ranks; those of both sides that share some.
+    for (std::size_t j = 0; j < generating.size(); ++j)
+      if (i * generating.size() < (j + 1) * stages && j * stages < (i + 1) * generating.size())
+        keep(with_rollout(generating[j], kind, parts));
   }
   return fullest;
 }

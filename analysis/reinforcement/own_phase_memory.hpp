@@ -11,9 +11,8 @@ namespace plumbline {
 bool is_own_step(const RunConfig& config);
 
 /// As phase_memory(), but every model keeps its buffers and its vectors on the device, and the reference is
-/// whole on every replica. Scores and updates are to the byte, but for ZeRO 3's gathers in scores, which are
-/// an upper bound, a critic's updates under ZeRO, and numbers without gradients. A refit on the same ranks
-/// lacks its messages. `models`: without a reward model, one stage on every pipeline rank.
+/// whole on every replica. To the byte, but for a refit's messages and numbers without gradients. `models`:
+/// without a reward model, one stage on every pipeline rank.
 MemoryParts own_phase_memory(const RunConfig& config, const RolloutPrediction& rollout,
                              const std::vector<TrainingModel>& models, PhaseKind kind,
                              const TrainingModel& active);

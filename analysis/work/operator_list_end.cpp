@@ -251,7 +251,7 @@ std::vector<OperatorCall> optimizer_calls(const HeldStages& rank, const RunConfi
   };
   for (const StageShape& s : rank.held) {
     if (!s.place.last || !s.ends.normed_output) continue;
-    const std::int64_t unit = padded_vocabulary_unit(s);
+    const std::int64_t unit = padded_output_unit(s);
     const std::int64_t elements = s.sharding.zero >= 1 ? unit / s.pieces() : unit;
     const auto bytes = static_cast<double>(s.numerics.e());
     const auto gradient = static_cast<double>(s.numerics.g());

@@ -28,6 +28,7 @@ struct GenerationConfig {
   RunTask task = RunTask::train;
   std::int64_t prompt_length = 0;  // tokens of the longest prompt; 0: seq_length - max_new_tokens
   std::int64_t max_new_tokens = 128;
+  bool draws = false;  // ids by chance, of a rollout, not the likeliest
   bool on() const { return task == RunTask::generate; }
 };
 

@@ -49,6 +49,7 @@ RunConfig rollout_config(const RunConfig& config) {
   RunConfig made = config;
   made.reinforcement = {};
   made.generation.task = RunTask::generate;
+  made.generation.draws = true;
   made.machine.software = rollout.software;
   made.parallel = {};
   made.parallel.tensor = rollout.tensor > 0 ? rollout.tensor : config.parallel.tensor;

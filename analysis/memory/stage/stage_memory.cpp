@@ -20,6 +20,7 @@ StageReplay::StageReplay(const StageShape& shape, ActionType type, const FinalUn
       adapted_(adapted_products(shape).size()),
       spread_unit_(shape.exchanges_rows() ? padded_expert_unit(shape) : 0),
       vocabulary_unit_(shape.adapters.own ? 0 : padded_vocabulary_unit(shape)),
+      output_unit_(shape.adapters.own ? 0 : padded_output_unit(shape)),
       position_unit_(shape.adapters.own ? 0 : padded_unit(shape, shape.ends.positions * shape.stream.hidden)),
       under_way_(under_way),
       replay_(replay),
@@ -184,7 +185,7 @@ void StageReplay::output_layer_weight() {
 }
 
 void StageReplay::output_weight_gradients() {
-  first_gradient_of(vocabulary_unit_);
+  first_gradient_of(output_unit_);
   for (std::int64_t i = 0; i <= s_.own_modules(); ++i) output_layer_weight();
 }
 
@@ -244,7 +245,7 @@ void StageReplay::backward() {
     output_norm_gradients();
     if (!s_.ends.defers_output_gradient) {
       output_weight_gradients();
-      gradient_done(vocabulary_unit_, final_.output);
+      gradient_done(output_unit_, final_.output);
     }
     modules_backward(true);
     take_stage_gradient(kWorkspace);

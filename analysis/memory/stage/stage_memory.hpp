@@ -237,7 +237,7 @@ class StageReplay {
   std::int64_t layer_unit_;         // of the current layer
   const std::size_t adapted_;       // linear layers of a layer
   const std::int64_t spread_unit_;  // of experts that are spread over ranks, padded
-  const std::int64_t vocabulary_unit_;
+  const std::int64_t vocabulary_unit_, output_unit_;
   const std::int64_t position_unit_;
   ReductionUnderWay& under_way_;
   Replay& replay_;

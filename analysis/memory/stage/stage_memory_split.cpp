@@ -148,7 +148,7 @@ void StageReplay::backward_weight() {
   if (s_.scores()) {
     output_weight_gradients();
     give(kActivations, (1 + s_.own_modules()) * bytes_.stream.tensor);  // norm outputs
-    gradient_done(vocabulary_unit_, final_.output);
+    gradient_done(output_unit_, final_.output);
     if (!s_.ends.defers_output_gradient) modules_backward_weight();
   }
   const std::int64_t layers = s_.ends.defers_output_gradient ? 0 : s_.layers;

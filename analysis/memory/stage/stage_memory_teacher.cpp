@@ -16,7 +16,13 @@ bool StageReplay::joint_after() const {
 void StageReplay::teacher_forward(bool loss) {
   if (s_.place.first || joint_before()) take(kTeacher, bytes_.stream.tensor);  // x
   if (s_.place.first) {
+    values_.begin_use();
     gather_stream();  // the whole lookup, before it is reduced and scattered
+    values_.end_use();
+    if (s_.ends.positions > 0) {
+      values_.begin_use();
+      values_.end_use();
+    }
     release_gathered();
     if (s_.ends.embedding_norm) {
       embedding_norm_forward();
@@ -25,18 +31,22 @@ void StageReplay::teacher_forward(bool loss) {
   }
   each(s_.layers, cuts_from(0), [&](std::int64_t i) {
     at_layer(i);
+    begin_layer_use();
     layer_forward(false);
     const bool leaves = i == s_.layers - 1 && !s_.place.last && !s_.place.next_here;
     layer_output(leaves && !s_.distillation.joint);
     give(kTeacher, kept_by_layer());
     give(kTeacher, bytes_.stream.tensor);  // x
+    end_layer_use();
   });
   if (!s_.place.last) return;
   take(kTeacher, bytes_.stream.tensor);  // final norm
   take(kTeacher, bytes_.stream.statistics);
   if (!s_.distillation.hidden) {
+    values_.begin_use();
     gather_stream();
     take(kTeacher, bytes_.teacher.logits);
+    values_.end_use();
     release_gathered();
     give(kTeacher, bytes_.stream.tensor);
   }

@@ -13,13 +13,15 @@ std::vector<std::int64_t> StageReplay::units_in_order_of_use(ActionType type) co
   const auto use_layers = [&] {
     for (const std::int64_t layer : layers_in_order_of_use(type)) use(unit_of_layer(layer));
   };
-  if (type == ActionType::forward) {
+  // The teacher of a student is whole; a model that only scores has neither student nor modules.
+  const std::int64_t modules = type == ActionType::teacher_forward ? 0 : s_.own_modules();
+  if (type == ActionType::forward || type == ActionType::teacher_forward) {
     if (s_.embeds()) use(vocabulary_unit_);
     if (s_.place.first && s_.ends.positions > 0) use(position_unit_);
     use_layers();
-    if (s_.own_modules() > 0) use(vocabulary_unit_);
-    for (std::int64_t i = 0; i < s_.own_modules(); ++i) use(module_unit_);
-    if (s_.scores()) use(vocabulary_unit_);
+    if (modules > 0) use(vocabulary_unit_);
+    for (std::int64_t i = 0; i < modules; ++i) use(module_unit_);
+    if (s_.scores()) use(output_unit_);
     return units;
   }
   if (type == ActionType::input_forward || type == ActionType::vocab_forward ||
@@ -28,7 +30,7 @@ std::vector<std::int64_t> StageReplay::units_in_order_of_use(ActionType type) co
     return units;
   }
   if (type == ActionType::vocab_backward || type == ActionType::input_backward) return units;
-  if (s_.scores()) use(vocabulary_unit_);
+  if (s_.scores()) use(output_unit_);
   for (std::int64_t i = 0; i < s_.own_modules(); ++i) use(module_unit_);
   use_layers();
   return units;

@@ -28,7 +28,9 @@ void StepEnd::reduce_between_copies() {
 }
 
 void StepEnd::reduce_embedding() {
-  if (rank_.context.frozen) return;
+  const ModelConfig& model = rank_.context.model();
+  // A critic, which has a head of its own, runs the schedule of its actor.
+  if (rank_.context.frozen || (!model.embedding.tied && model.prediction_modules == 0)) return;
   for (const StageEntry& stage : rank_.parameters.stages) {
     if (!stage.part.first() && !stage.part.last()) continue;
     const bool own = stage.part.copies_embedding;
