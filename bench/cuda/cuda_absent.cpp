@@ -57,6 +57,13 @@ generation::GenerationResult generate_on_cuda(const RunConfig& /*config*/,
   throw Error("backend cuda runs in plumbline-cuda");
 }
 
+reinforcement::ReinforcementResult reinforce_on_cuda(
+    const RunConfig& /*config*/, const Schedule& /*schedule*/,
+    const reinforcement::StepCommunicators& /*control*/, MPI_Comm /*pool*/,
+    const reinforcement::ReinforcementProgress& /*progress*/) {
+  throw Error("backend cuda runs in plumbline-cuda");
+}
+
 void with_cuda_messages(const Layout& /*layout*/, MpiCommunicator& /*control*/, const CudaMessages& /*use*/,
                         const std::function<void(Communicator&, Operators&, MemorySource&)>& /*work*/) {
   throw Error("backend cuda runs in plumbline-cuda");

@@ -11,6 +11,7 @@
 #include "bench/record/gpu_report.hpp"
 #include "bench/record/node_report.hpp"
 #include "bench/training/generate/generator.hpp"
+#include "bench/training/reinforcement/reinforcement_run.hpp"
 #include "bench/training/trainer/trainer.hpp"
 #include "core/backends/mpi/mpi_communicator.hpp"
 
@@ -39,6 +40,12 @@ generation::GenerationResult generate_on_cuda(const RunConfig& config,
                                               const generation::GenerationRequest& request,
                                               MpiCommunicator& control,
                                               const generation::GenerationProgress& progress);
+
+/// Steps of reinforcement learning on this rank's GPU. `control`: MpiCommunicators; `pool`: this rank's, of
+/// those that train or those that generate. Collective; as train_on_cuda() otherwise.
+reinforcement::ReinforcementResult reinforce_on_cuda(
+    const RunConfig& config, const Schedule& schedule, const reinforcement::StepCommunicators& control,
+    MPI_Comm pool, const reinforcement::ReinforcementProgress& progress);
 
 /// Use of a communicator by a benchmark.
 struct CudaMessages {

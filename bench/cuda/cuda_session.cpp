@@ -14,6 +14,7 @@
 #include "bench/cuda/cuda_backend.hpp"
 #include "bench/cuda/cuda_device.hpp"
 #include "bench/cuda/cuda_host_lane.hpp"
+#include "bench/cuda/cuda_rank.hpp"
 #include "bench/cuda/cuda_trace.hpp"
 #include "bench/cuda/device_memory_watch.hpp"
 #include "bench/cuda/first_step.hpp"
@@ -34,22 +35,6 @@
 
 namespace plumbline {
 namespace {
-
-/// Seconds without any communication ending while some is in progress, after which a rank reports whom it
-/// waits for and ends. The runner's own timeout covers everything else.
-constexpr const char* kTimeoutVariable = "PLUMBLINE_NCCL_TIMEOUT";
-
-WatchdogOptions watchdog_options() {
-  WatchdogOptions options;
-  const char* text = std::getenv(kTimeoutVariable);
-  if (text == nullptr) return options;
-  char* end = nullptr;
-  options.timeout = {std::strtod(text, &end)};
-  if (end == text || *end != '\0' || !(options.timeout.value > 0)) {
-    throw InputError(fmt::format("{}: found \"{}\", expected seconds", kTimeoutVariable, text));
-  }
-  return options;
-}
 
 /// "first": matrix products take cuBLASLt's first choice, and with deterministic_mode a run gives the same
 /// bits as the one before; otherwise the fastest one here.

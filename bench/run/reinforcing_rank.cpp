@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "bench/cuda/cuda_backend.hpp"
 #include "bench/evaluate/emulation.hpp"
 #include "bench/evaluate/evaluation.hpp"
 #include "bench/plan/plan.hpp"
@@ -33,7 +34,7 @@ ReinforcementResult reinforce_emulated(const RunConfig& config, const Schedule& 
   EmulatedClock clock = machine.emulated_clock == EmulatedTime::virtual_time
                             ? EmulatedClock::of_virtual_time()
                             : EmulatedClock(machine.emulated_time_factor, clock_offset);
-  const auto messages = reinforcement::step_communicators(config, [&](const Layout& layout, bool alone) {
+  const auto messages = reinforcement::step_communicators(config, [&](const Layout& layout, bool alone, auto) {
     return std::make_unique<EmulatedCommunicator>(layout, clock, emulated_links(hardware, layout), nullptr,
                                                   alone ? pool : MPI_COMM_WORLD);
   });
@@ -56,6 +57,7 @@ ReinforcementResult reinforce_on_cpu(const RunConfig& config, const Schedule& sc
 
 int run_as_reinforcing_rank(const RunConfig& config,
                             const std::function<void(const ReinforcementResult&)>& write) {
+  if (config.machine.backend == Backend::cuda) become_cuda_program();
   bind_this_rank();
   int argc = 0;
   char** argv = nullptr;
@@ -66,7 +68,7 @@ int run_as_reinforcing_rank(const RunConfig& config,
     MpiOptions of_pool;
     Seconds clock_offset;
     const auto communicators =
-        reinforcement::step_communicators(config, [&](const Layout& layout, bool alone) {
+        reinforcement::step_communicators(config, [&](const Layout& layout, bool alone, auto) {
           auto made = std::make_unique<MpiCommunicator>(layout, alone ? of_pool : MpiOptions());
           of_pool = {.crowded = made->crowded(), .world = pool.get()};
           if (!alone) clock_offset = made->clock_offset();
@@ -77,10 +79,17 @@ int run_as_reinforcing_rank(const RunConfig& config,
                       std::isnan(reward) ? "" : fmt::format(", reward {:.4f}", reward)));
     };
     const Schedule schedule = schedule_for(config);
-    const ReinforcementResult result =
-        config.machine.backend == Backend::emulated
-            ? reinforce_emulated(config, schedule, communicators, pool.get(), clock_offset, progress)
-            : reinforce_on_cpu(config, schedule, communicators, progress);
+    const auto result = [&] {
+      switch (config.machine.backend) {
+        case Backend::emulated:
+          return reinforce_emulated(config, schedule, communicators, pool.get(), clock_offset, progress);
+        case Backend::cuda:
+          return reinforce_on_cuda(config, schedule, communicators, pool.get(), progress);
+        case Backend::cpu:
+          break;
+      }
+      return reinforce_on_cpu(config, schedule, communicators, progress);
+    }();
     if (communicators.all().rank() == 0) write(result);
     return static_cast<int>(ExitCode::done);
   });

@@ -79,6 +79,14 @@ void check_finite(const std::vector<double>& losses, int step) {
       fmt::format("step {}: found a loss that is not finite; change learning_rate or precision", step));
 }
 
+/// Initial weights of actor, reference and critic.
+template <class Step>
+void load_weights_of(const RunConfig& config, Step& step) {
+  const training::SliceReader weights = training::initial_weights(config);
+  step.load(weights);
+  if (config.has_critic()) step.load_critic(critic_weights(config, weights));
+}
+
 }  // namespace
 
 ReinforcementResult reinforce(const RunConfig& config, const Schedule& schedule, Operators& operators,
@@ -89,11 +97,7 @@ ReinforcementResult reinforce(const RunConfig& config, const Schedule& schedule,
   Arena arena(config.machine.memory_budget, std::move(memory));
   Communicator& control = controls.all();
   ReinforcementStep step(config, schedule, operators, messages, controls, arena, lane);
-  if (!emulated) {
-    const training::SliceReader weights = training::initial_weights(config);
-    step.load(weights);
-    if (config.has_critic()) step.load_critic(critic_weights(config, weights));
-  }
+  if (!emulated) load_weights_of(config, step);
   ReinforcementResult result;
   std::array<std::vector<Seconds>, kPhases> times, starts;
   std::vector<Seconds> steps;
@@ -134,6 +138,14 @@ ReinforcementResult reinforce(const RunConfig& config, const Schedule& schedule,
   result.step = lower_median(steps);
   if (config.reinforcement.rollout.own_ranks()) set_idle(result);
   return result;
+}
+
+void rehearse(const RunConfig& config, const Schedule& schedule, Operators& operators, Communicator& messages,
+              Communicator& control, std::unique_ptr<MemorySource> memory, HostLane* lane) {
+  Arena arena(config.machine.memory_budget, std::move(memory));
+  TrainingRank rank(config, schedule, operators, messages, control, arena, lane);
+  load_weights_of(config, rank);
+  rank.rehearse();
 }
 
 }  // namespace plumbline::reinforcement

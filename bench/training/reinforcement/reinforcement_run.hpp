@@ -43,4 +43,10 @@ ReinforcementResult reinforce(const RunConfig& config, const Schedule& schedule,
                               std::unique_ptr<MemorySource> memory, HostLane* lane,
                               const ReinforcementProgress& progress = {});
 
+/// Updates of states of their own with responses of token 0, so that the operators have seen their shapes:
+/// kernels are loaded and algorithms chosen. `messages` may give stand-ins for other ranks' results. Collective
+/// over the ranks that train; errors as above.
+void rehearse(const RunConfig& config, const Schedule& schedule, Operators& operators, Communicator& messages,
+              Communicator& control, std::unique_ptr<MemorySource> memory, HostLane* lane);
+
 }  // namespace plumbline::reinforcement

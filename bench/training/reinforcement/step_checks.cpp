@@ -26,8 +26,6 @@ constexpr StepRefusal kStepRefusals[] = {
      [](const RunConfig& c) { return !c.reinforcement.rollout.lengths.empty(); }},
     {"response_length_mean: found one, expected 0 to run, where the model decides; leave it out",
      [](const RunConfig& c) { return c.reinforcement.rollout.length_mean > 0; }},
-    {"backend: found cuda, expected cpu or emulated with task grpo or ppo; change backend",
-     [](const RunConfig& c) { return c.machine.backend == Backend::cuda; }},
     {"vocab_parallel: found a split vocabulary, expected none with task grpo or ppo; leave it out",
      [](const RunConfig& c) { return c.parallel.splits_vocabulary(); }},
     {"context_parallel_size: found more than 1, expected 1 with task grpo or ppo; leave it out",

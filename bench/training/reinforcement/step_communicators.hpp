@@ -20,21 +20,25 @@ struct StepCommunicators {
   Communicator& pool() const { return training ? *training : *rollout; }
 };
 
-/// `make(layout, alone)`: a communicator of that layout over all ranks or, with `alone`, over this rank's
-/// pool.
+using StepCommunicator = std::unique_ptr<Communicator> StepCommunicators::*;
+
+/// `make(layout, alone, which)`: a communicator of that layout over all ranks or, with `alone`, over this
+/// rank's pool. `which` becomes it.
 template <class Make>
 StepCommunicators step_communicators(const RunConfig& config, const Make& make) {
   const Layout training = config.layout();
   const Layout rollout = rollout_config(config).layout();
   StepCommunicators made;
   if (!config.reinforcement.rollout.own_ranks()) {
-    made.training = make(training, false);
-    made.rollout = make(rollout, false);
+    made.training = make(training, false, &StepCommunicators::training);
+    made.rollout = make(rollout, false, &StepCommunicators::rollout);
     return made;
   }
-  made.both_pools = make(Layout{.data = training.world() + rollout.world()}, false);
+  made.both_pools =
+      make(Layout{.data = training.world() + rollout.world()}, false, &StepCommunicators::both_pools);
   const bool trains = made.both_pools->rank() < training.world();
-  (trains ? made.training : made.rollout) = make(trains ? training : rollout, true);
+  const StepCommunicator own = trains ? &StepCommunicators::training : &StepCommunicators::rollout;
+  made.*own = make(trains ? training : rollout, true, own);
   return made;
 }
 

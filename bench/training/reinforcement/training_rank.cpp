@@ -139,6 +139,21 @@ void TrainingRank::train(const PhaseMeter& meter) {
   update_models(meter);
 }
 
+void TrainingRank::rehearse() {
+  const auto zeros = [](std::int64_t count) {
+    return std::vector<std::int32_t>(static_cast<std::size_t>(count));
+  };
+  const std::vector<Response> responses(static_cast<std::size_t>(config_.batch.global_batch_size),
+                                        {zeros(config_.prompt_tokens()), zeros(config_.generation.max_new_tokens)});
+  if (critic_) {
+    critic_states_->load();
+    update(*critic_, kCriticNumbers, responses);
+    critic_states_->store();
+  }
+  actor_states_.load();
+  update(actor_, kActorNumbers, responses);
+}
+
 void TrainingRank::score_responses(const PhaseMeter& meter) {
   std::vector<Response>& responses = meter.outcome.responses;
   const auto add_scores = [&](Phase phase, training::RankResources& model, MovableStates& states,

@@ -37,6 +37,9 @@ class TrainingRank {
   /// All phases from scoring on. Collective over the ranks that train.
   void train(const PhaseMeter& meter);
 
+  /// Updates of both models with responses of token 0, which change their weights.
+  void rehearse();
+
   /// Updates of the actor so far.
   std::int64_t updates() const { return updates_; }
   Bytes host_peak() const { return host_ ? host_->arena.peak() : Bytes{}; }

@@ -48,4 +48,10 @@ std::vector<Channel> channels_of(const Schedule& schedule) {
   return channels;
 }
 
+std::vector<Channel> forward_channels(int pipeline_size) {
+  std::vector<Channel> channels;
+  for (int rank = 0; rank + 1 < pipeline_size; ++rank) channels.push_back({rank, rank + 1});
+  return channels;
+}
+
 }  // namespace plumbline

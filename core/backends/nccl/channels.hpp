@@ -15,4 +15,7 @@ namespace plumbline {
 /// messages in different orders, or one end has more of them: data would reach the wrong buffer.
 std::vector<Channel> channels_of(const Schedule& schedule);
 
+/// From every stage to the next.
+std::vector<Channel> forward_channels(int pipeline_size);
+
 }  // namespace plumbline

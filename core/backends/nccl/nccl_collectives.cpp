@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/backends/nccl/nccl_communicator.hpp"
+#include "core/backends/nccl/nccl_group.hpp"
 #include "core/backends/nccl/nccl_types.hpp"
 
 namespace plumbline {
@@ -33,8 +34,8 @@ const char* nccl_name(CollectiveKind kind) {
 /// pieces are skipped.
 ncclResult_t exchange(const Collective& call, ncclComm_t comm, cudaStream_t stream) {
   int ranks = 0;
-  ncclResult_t result = ncclCommCount(comm, &ranks);
-  if (result != ncclSuccess) return result;
+  const ncclResult_t counted = ncclCommCount(comm, &ranks);
+  if (counted != ncclSuccess) return counted;
   const ncclDataType_t type = nccl_type(call.input.dtype);
   const std::size_t equal = count_of(call.input) / static_cast<std::size_t>(ranks);
   const auto count = [&](std::span<const std::int64_t> pieces, int peer) {
@@ -43,20 +44,16 @@ ncclResult_t exchange(const Collective& call, ncclComm_t comm, cudaStream_t stre
   const auto size = static_cast<std::size_t>(size_of(call.input.dtype));
   const auto* from = static_cast<const std::byte*>(call.input.data);
   auto* to = static_cast<std::byte*>(call.output.data);
-  // A non-blocking communicator may report of each call that it is in progress.
-  const auto failed = [&] { return result != ncclSuccess && result != ncclInProgress; };
-  result = ncclGroupStart();
-  for (int peer = 0; peer < ranks && !failed(); ++peer) {
+  NcclGroup group;
+  for (int peer = 0; peer < ranks; ++peer) {
     const std::size_t sent = count(call.sent, peer);
-    if (sent > 0) result = ncclSend(from, sent, type, peer, comm, stream);
-    if (failed()) break;
+    if (sent > 0) group.add([&] { return ncclSend(from, sent, type, peer, comm, stream); });
     const std::size_t received = count(call.received, peer);
-    if (received > 0) result = ncclRecv(to, received, type, peer, comm, stream);
+    if (received > 0) group.add([&] { return ncclRecv(to, received, type, peer, comm, stream); });
     from += sent * size;
     to += received * size;
   }
-  const ncclResult_t ended = ncclGroupEnd();
-  return failed() ? result : ended;
+  return group.end();
 }
 
 /// True if a call with host memory goes over MPI: sums, and counts of rows that are about to be sent. All

@@ -34,18 +34,20 @@ std::string nccl_version() {
 }
 
 NcclCommunicator::NcclCommunicator(const Layout& layout, MpiCommunicator& control, const NcclOptions& options)
-    : Communicator(layout, started_rank(layout)),
+    : Communicator(layout, started_rank(layout, options.world)),
       control_(control),
       compute_(options.compute),
       timeout_(options.watchdog.timeout),
-      board_(MPI_COMM_WORLD),
+      board_(options.world),
       blocks_(options.blocks),
       multiprocessors_(options.multiprocessors),
       noted_(options.lanes),
-      side_(options.side) {
+      side_(options.side),
+      direct_(options.direct_messages) {
   check_cuda(cudaGetDevice(&device_), "cudaGetDevice");
-  const MpiGroups groups = split_groups(layout, rank());
+  const MpiGroups groups = split_groups(layout, rank(), options.world);
   make_groups(groups);
+  if (direct_ && layout.world() > 1) connect_all();
   make_channels(groups, options.channels);
   make_context_ring(groups, options.context_ring, options.smaller_rings);
   if (multiprocessors_ > 0) {
@@ -114,6 +116,7 @@ Ticket NcclCommunicator::open(Pending pending) {
 }
 
 void NcclCommunicator::finish(Ticket& ticket) {
+  post_direct();
   release([&](const HeldMessage& held) {
     return held.message.kind == PointToPoint::Kind::send || held.ticket.id == ticket.id;
   });

@@ -36,7 +36,9 @@ struct SideStream {
 struct NcclOptions {
   cudaStream_t compute = nullptr;  // stream of the rank's operators
   SideStream side;
-  std::vector<Channel> channels;  // between pipeline ranks, as channels_of() gives them; the same everywhere
+  MPI_Comm world = MPI_COMM_WORLD;  // ranks of the layout
+  std::vector<Channel> channels;    // between pipeline ranks, as channels_of() gives them; the same everywhere
+  bool direct_messages = false;  // also between ranks that have no channel
   int context_ring = 1;        // ranks of a sequence that send each other messages round a ring; 1: none do
   bool smaller_rings = false;  // as do halves of these, quarters and so on (dynamic_context_parallel)
   WatchdogOptions watchdog;
@@ -63,7 +65,9 @@ int nccl_version_number();
 /// A channel has a stream of its own, so a send without a receiver yet holds back no receive. A message whose
 /// predecessor on its channel has not been waited for is held back (nccl_messages.cpp): behind it in a queue
 /// of the device, which streams share (CUDA_DEVICE_MAX_CONNECTIONS), nothing could start. NCCL has no tags:
-/// the n-th send of a channel meets its n-th receive, which channels_of() has checked. Calls that block
+/// the n-th send of a channel meets its n-th receive, which channels_of() has checked. With direct_messages
+/// those between other ranks go over the world's communicator. They leave together, as one group, at the next
+/// wait: ranks that all wait for one of each neighbour's hold each other up no more. Calls that block
 /// (all_reduce, …) go into the compute stream. Started calls go into the stream of their group, after the
 /// work that the compute stream holds at that moment. wait() makes the compute stream wait; the host never
 /// waits. Operators given to start_all_reduce_after() go into the side stream, behind the call before and
@@ -80,7 +84,7 @@ int nccl_version_number();
 /// now() is the host's clock: the device may be behind it.
 class NcclCommunicator final : public Communicator {
  public:
-  /// Collective over MPI_COMM_WORLD; the current device must be set. `control` and the compute stream must
+  /// Collective over the options' world; the current device must be set. `control` and the compute stream must
   /// outlive it. Throws Error (NCCL, CUDA), InputError as MpiCommunicator does and when the device has too
   /// few multiprocessors for all communicators.
   NcclCommunicator(const Layout& layout, MpiCommunicator& control, const NcclOptions& options);
@@ -160,6 +164,8 @@ class NcclCommunicator final : public Communicator {
   /// Posts the held messages that fulfil `leaves`, in their order.
   void release(const std::function<bool(const HeldMessage&)>& leaves);
   void release_sends();
+  /// Posts all direct messages that have not left.
+  void post_direct();
   /// The same in a rehearsal.
   Ticket rehearse(const Collective& call);
   Ticket rehearse(const PointToPoint& message);
@@ -169,6 +175,8 @@ class NcclCommunicator final : public Communicator {
   Lane& add_lane(const ncclUniqueId& id, const std::string& name, const std::vector<int>& members,
                  int max_ctas);
   void make_groups(const MpiGroups& groups);
+  /// One word from every rank to every other one.
+  void connect_all();
   void make_channels(const MpiGroups& groups, const std::vector<Channel>& channels);
   /// Collective over `via`, in which `root` is the sending rank; from, to: world ranks. Null on others than
   /// those two.
@@ -227,6 +235,8 @@ class NcclCommunicator final : public Communicator {
   DeviceEvent between_;  // of two streams: work that the later one waits for
   TicketSlots<Pending> pending_;
   std::vector<HeldMessage> held_;
+  bool direct_;
+  std::vector<std::pair<Ticket, PointToPoint>> direct_messages_;  // that leave at the next wait
   std::vector<std::unique_ptr<TimedCollective>> timed_;
   std::size_t timed_in_use_ = 0;
   DeviceLanes watched_notes_;

@@ -10,17 +10,18 @@
 
 #include "core/backends/mpi/check.hpp"
 #include "core/backends/nccl/nccl_communicator.hpp"
+#include "core/backends/nccl/nccl_group.hpp"
 #include "core/base/error.hpp"
 
 namespace plumbline {
 namespace {
 
-/// Four bytes on the device for the first operation of each communicator, which connects its members.
+/// Words on the device for the first operation of each communicator, which connects its members.
 class DeviceWord {
  public:
-  DeviceWord() {
-    check_cuda(cudaMalloc(&data_, sizeof(std::int32_t)), "cudaMalloc");
-    check_cuda(cudaMemset(data_, 0, sizeof(std::int32_t)), "cudaMemset");
+  explicit DeviceWord(std::size_t words = 1) {
+    check_cuda(cudaMalloc(&data_, words * sizeof(std::int32_t)), "cudaMalloc");
+    check_cuda(cudaMemset(data_, 0, words * sizeof(std::int32_t)), "cudaMemset");
     // The lanes' streams do not wait for the default stream.
     check_cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
   }
@@ -89,6 +90,24 @@ void NcclCommunicator::make_groups(const MpiGroups& groups) {
     });
     await_first(lane, "ncclAllReduce");
   }
+}
+
+void NcclCommunicator::connect_all() {
+  const int ranks = layout().world();
+  const DeviceWord words(2 * static_cast<std::size_t>(ranks));
+  auto* const sent = static_cast<std::int32_t*>(words.data());
+  Lane& lane = *lane_of(Group::world);
+  lane.comm->run("ncclSend and ncclRecv", [&](ncclComm_t comm) {
+    const cudaStream_t stream = lane.stream.get();
+    NcclGroup group;
+    for (int peer = 0; peer < ranks; ++peer) {
+      if (peer == rank()) continue;
+      group.add([&] { return ncclSend(sent + peer, 1, ncclInt32, peer, comm, stream); });
+      group.add([&] { return ncclRecv(sent + ranks + peer, 1, ncclInt32, peer, comm, stream); });
+    }
+    return group.end();
+  });
+  await_first(lane, "ncclSend and ncclRecv");
 }
 
 void NcclCommunicator::make_channels(const MpiGroups& groups, const std::vector<Channel>& channels) {

@@ -11,10 +11,22 @@
 #include <utility>
 
 #include "core/backends/nccl/nccl_communicator.hpp"
+#include "core/backends/nccl/nccl_group.hpp"
 #include "core/backends/nccl/nccl_types.hpp"
 #include "core/base/error.hpp"
 
 namespace plumbline {
+namespace {
+
+/// `peer`: a rank of the communicator.
+ncclResult_t call_for(const PointToPoint& message, int peer, ncclComm_t comm, cudaStream_t stream) {
+  const Matrix& buffer = message.buffer;
+  return message.kind == PointToPoint::Kind::send
+             ? ncclSend(buffer.data, count_of(buffer), nccl_type(buffer.dtype), peer, comm, stream)
+             : ncclRecv(buffer.data, count_of(buffer), nccl_type(buffer.dtype), peer, comm, stream);
+}
+
+}  // namespace
 
 Ticket NcclCommunicator::begin(const PointToPoint& message) {
   const bool sends = message.kind == PointToPoint::Kind::send;
@@ -27,6 +39,11 @@ Ticket NcclCommunicator::begin(const PointToPoint& message) {
   if (rehearses_) return rehearse(message);
   const std::pair<int, int> ends = sends ? std::pair(rank(), message.peer) : std::pair(message.peer, rank());
   const auto found = channels_.find(ends);
+  if (found == channels_.end() && direct_) {
+    const Ticket ticket = open({});
+    direct_messages_.emplace_back(ticket, message);
+    return ticket;
+  }
   if (found == channels_.end()) {
     throw Error(
         fmt::format("{}: the schedule has no messages from rank {} to rank {}, so there is no NCCL "
@@ -48,11 +65,8 @@ Ticket NcclCommunicator::begin(const PointToPoint& message) {
 
 void NcclCommunicator::post(const Ticket& ticket, const PointToPoint& message, Lane& channel) {
   const bool sends = message.kind == PointToPoint::Kind::send;
-  const Matrix& buffer = message.buffer;
-  const int other = sends ? 1 : 0;
-  const auto call = [&buffer, sends, other](ncclComm_t comm, cudaStream_t stream) {
-    return sends ? ncclSend(buffer.data, count_of(buffer), nccl_type(buffer.dtype), other, comm, stream)
-                 : ncclRecv(buffer.data, count_of(buffer), nccl_type(buffer.dtype), other, comm, stream);
+  const auto call = [&](ncclComm_t comm, cudaStream_t stream) {
+    return call_for(message, sends ? 1 : 0, comm, stream);
   };
   const bool comes_round = !sends && channel.in_ring;
   order(compute_, channel.stream.get());
@@ -61,6 +75,22 @@ void NcclCommunicator::post(const Ticket& ticket, const PointToPoint& message, L
   pending.in_layer = channel.in_ring;
   pending.channel = &channel;
   pending_[ticket] = std::move(pending);
+}
+
+void NcclCommunicator::post_direct() {
+  if (direct_messages_.empty()) return;
+  const auto messages = std::exchange(direct_messages_, {});
+  Lane& lane = *lane_of(Group::world);
+  const auto call = [&messages](ncclComm_t comm, cudaStream_t stream) {
+    NcclGroup group;
+    for (const auto& each : messages)
+      group.add([&] { return call_for(each.second, each.second.peer, comm, stream); });
+    return group.end();
+  };
+  order(compute_, lane.stream.get());
+  const Pending posted = enqueue(lane, lane.stream.get(), "ncclSend and ncclRecv", call, std::nullopt);
+  lane.started = posted.end;
+  for (const auto& each : messages) pending_[each.first].end = posted.end;
 }
 
 void NcclCommunicator::release(const std::function<bool(const HeldMessage&)>& leaves) {

@@ -28,7 +28,7 @@ struct RankOfStep {
         operators(make_cpu_operators()),
         pool(pool_of_first(config.parallel.world_size)),
         ranks(step_communicators(config,
-                                 [&](const Layout& layout, bool alone) {
+                                 [&](const Layout& layout, bool alone, auto) {
                                    MpiOptions options;
                                    if (alone) options.world = pool.get();
                                    return std::make_unique<MpiCommunicator>(layout, options);
