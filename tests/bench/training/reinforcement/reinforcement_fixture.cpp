@@ -65,4 +65,61 @@ std::string name_of(const Split& split) {
                      split.training.data, split.zero, split.rollout.tensor, split.rollout.pipeline);
 }
 
+std::vector<QuickRun> quick_runs(int ranks) {
+  if (ranks == 1) {
+    return {{"resident", {{1, 1, 1}, {1, 1, 1}, 0}, RolloutPlacement::resident},
+            {"colocated", {{1, 1, 1}, {1, 1, 1}, 0}, RolloutPlacement::colocated, RunTask::ppo}};
+  }
+  return {{"tensor to pipeline", {{2, 1, 1}, {1, 2, 1}, 0}, RolloutPlacement::colocated, RunTask::ppo},
+          {"pipeline to tensor", {{1, 2, 1}, {2, 1, 1}, 0}, RolloutPlacement::resident, RunTask::ppo},
+          {"shards to replicas", {{1, 1, 2}, {1, 1, 2}, 3}, RolloutPlacement::colocated},
+          {"optimizer's shards to tensor", {{1, 1, 2}, {2, 1, 1}, 1}, RolloutPlacement::resident},
+          {"two pools", {{1, 1, 1}, {1, 1, 1}, 0}, RolloutPlacement::split, RunTask::ppo},
+          {"one step off", {{1, 1, 1}, {1, 1, 1}, 0}, RolloutPlacement::one_step_off}};
+}
+
+RunConfig config_of(const QuickRun& run) {
+  RunConfig config = split_config(run.split);
+  config.generation.task = run.task;
+  config.generation.max_new_tokens = 4;
+  config.files.data.clear();
+  ReinforcementConfig& keys = config.reinforcement;
+  keys.rollout.placement = run.placement;
+  keys.group_size = run.task == RunTask::grpo ? 2 : 1;
+  keys.prompts = 4 / keys.group_size;
+  keys.epochs = 1;
+  keys.loss.kl_coef = 0.1;
+  config.batch.global_batch_size = 2;  // two updates
+  config.optimizer.kind = Optimizer::adam;
+  config.optimizer.learning_rate = 0.01;
+  config.measure.warmup_steps = 0;
+  config.measure.steps = 2;
+  return config;
+}
+
+ReinforcementResult run_on_cpu(const RunConfig& config) {
+  const MpiComm pool = pool_of_first(config.parallel.world_size);
+  const StepCommunicators ranks = step_communicators(config, [&](const Layout& layout, bool alone, auto) {
+    MpiOptions options;
+    if (alone) options.world = pool.get();
+    return std::make_unique<MpiCommunicator>(layout, options);
+  });
+  const auto operators = make_cpu_operators();
+  return reinforce(config, schedule_for(config), *operators, ranks, ranks, host_memory(), nullptr);
+}
+
+void expect_same(const ReinforcementResult& found, const ReinforcementResult& expected) {
+  EXPECT_EQ(found.rewards, expected.rewards);  // follow from the ids
+  EXPECT_EQ(found.staleness, expected.staleness);
+  EXPECT_EQ(found.refit_sent, expected.refit_sent);
+  EXPECT_EQ(found.refit_copied, expected.refit_copied);
+  EXPECT_EQ(found.host, expected.host);
+  expect_near(found.losses, expected.losses, 1e-5, "loss ");
+  expect_near(found.divergences, expected.divergences, 1e-5, "KL ");
+  expect_near(found.critic_losses, expected.critic_losses, 1e-5, "critic loss ");
+  if (found.losses.empty()) return;  // a rank that only generates
+  EXPECT_NE(found.losses.front(), found.losses.back());
+  EXPECT_NEAR(found.gradient_norm / expected.gradient_norm, 1, 1e-4);
+}
+
 }  // namespace plumbline::reinforcement

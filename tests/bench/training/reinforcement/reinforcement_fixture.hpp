@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "bench/plan/plan.hpp"
+#include "bench/training/reinforcement/reinforcement_run.hpp"
 #include "bench/training/reinforcement/reinforcement_step.hpp"
 #include "core/backends/mpi/mpi_communicator.hpp"
 #include "core/reinforcement/phases.hpp"
@@ -60,5 +61,21 @@ std::vector<Split> pools(int ranks);
 /// With a pool of its own for the rollout where not all ranks train.
 RunConfig split_config(const Split& split);
 std::string name_of(const Split& split);
+
+/// Two steps of few ids, for operators or messages that are slow.
+struct QuickRun {
+  const char* name;
+  Split split;
+  RolloutPlacement placement;
+  RunTask task = RunTask::grpo;
+};
+
+/// Every placement and kind of refit on one or two ranks.
+std::vector<QuickRun> quick_runs(int ranks);
+RunConfig config_of(const QuickRun& run);
+/// With the CPU's operators and messages over MPI.
+ReinforcementResult run_on_cpu(const RunConfig& config);
+/// The same numbers, to 1e-5, of the same ids.
+void expect_same(const ReinforcementResult& found, const ReinforcementResult& expected);
 
 }  // namespace plumbline::reinforcement
