@@ -43,9 +43,10 @@ generation::GenerationResult generate_on_cuda(const RunConfig& config,
 
 /// Steps of reinforcement learning on this rank's GPU. `control`: MpiCommunicators; `pool`: this rank's, of
 /// those that train or those that generate. Collective; as train_on_cuda() otherwise.
-reinforcement::ReinforcementResult reinforce_on_cuda(
-    const RunConfig& config, const Schedule& schedule, const reinforcement::StepCommunicators& control,
-    MPI_Comm pool, const reinforcement::ReinforcementProgress& progress);
+reinforcement::ReinforcementResult reinforce_on_cuda(const RunConfig& config, const Schedule& schedule,
+                                                     const reinforcement::StepCommunicators& control,
+                                                     MPI_Comm pool,
+                                                     const reinforcement::ReinforcementProgress& progress);
 
 /// Use of a communicator by a benchmark.
 struct CudaMessages {

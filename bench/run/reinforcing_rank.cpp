@@ -34,10 +34,11 @@ ReinforcementResult reinforce_emulated(const RunConfig& config, const Schedule& 
   EmulatedClock clock = machine.emulated_clock == EmulatedTime::virtual_time
                             ? EmulatedClock::of_virtual_time()
                             : EmulatedClock(machine.emulated_time_factor, clock_offset);
-  const auto messages = reinforcement::step_communicators(config, [&](const Layout& layout, bool alone, auto) {
-    return std::make_unique<EmulatedCommunicator>(layout, clock, emulated_links(hardware, layout), nullptr,
-                                                  alone ? pool : MPI_COMM_WORLD);
-  });
+  const auto messages =
+      reinforcement::step_communicators(config, [&](const Layout& layout, bool alone, auto) {
+        return std::make_unique<EmulatedCommunicator>(layout, clock, emulated_links(hardware, layout),
+                                                      nullptr, alone ? pool : MPI_COMM_WORLD);
+      });
   const auto operators = make_emulated_operators(
       clock, emulated_call_time(config, hardware, config.measure.slowdown_of(control.all().rank())));
   const auto host = emulated_host_lane(clock, emulated_host_copies(hardware));

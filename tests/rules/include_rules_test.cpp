@@ -144,9 +144,10 @@ constexpr Room kRooms[] = {
     {"bench/cuda",
      "bench/cuda/times bench/evaluate bench/measure/calibrate bench/measure/machine bench/measure/operators "
      "bench/processes/hosts "
-     "bench/processes/launch bench/record bench/training/generate bench/training/trainer core/backends/mpi "
-     "core/backends/nccl core/base core/config core/profile core/run core/tensor kernels kernels/cuda "
-     "<cublas> <cuda>"},
+     "bench/processes/launch bench/record bench/training/generate bench/training/reinforcement "
+     "bench/training/trainer core/backends/mpi core/backends/nccl core/base core/config core/profile "
+     "core/run core/tensor kernels kernels/cuda <cublas> <cuda>"},
+    {"bench/cuda/reinforcement", "bench/cuda bench/training/reinforcement core/backends/nccl core/schedule"},
     {"bench/cuda/times",
      "analysis/hardware bench/measure/calibrate bench/measure/operators core/backends/nccl core/base "
      "core/run "

@@ -12,7 +12,7 @@ struct NcclPools {
   NcclCommunicator* training = nullptr;  // null on a rank that does not train
   NcclCommunicator* rollout = nullptr;   // likewise
 
-  /// Of this rank's pool.
+  /// This rank's pool.
   NcclCommunicator& own() const { return training != nullptr ? *training : *rollout; }
 };
 

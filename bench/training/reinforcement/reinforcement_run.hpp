@@ -44,8 +44,8 @@ ReinforcementResult reinforce(const RunConfig& config, const Schedule& schedule,
                               const ReinforcementProgress& progress = {});
 
 /// Updates of states of their own with responses of token 0, so that the operators have seen their shapes:
-/// kernels are loaded and algorithms chosen. `messages` may give stand-ins for other ranks' results. Collective
-/// over the ranks that train; errors as above.
+/// kernels are loaded and algorithms chosen. `messages` may give stand-ins for other ranks' results.
+/// Collective over the ranks that train; errors as above.
 void rehearse(const RunConfig& config, const Schedule& schedule, Operators& operators, Communicator& messages,
               Communicator& control, std::unique_ptr<MemorySource> memory, HostLane* lane);
 

@@ -143,8 +143,9 @@ void TrainingRank::rehearse() {
   const auto zeros = [](std::int64_t count) {
     return std::vector<std::int32_t>(static_cast<std::size_t>(count));
   };
-  const std::vector<Response> responses(static_cast<std::size_t>(config_.batch.global_batch_size),
-                                        {zeros(config_.prompt_tokens()), zeros(config_.generation.max_new_tokens)});
+  const std::vector<Response> responses(
+      static_cast<std::size_t>(config_.batch.global_batch_size),
+      {zeros(config_.prompt_tokens()), zeros(config_.generation.max_new_tokens)});
   if (critic_) {
     critic_states_->load();
     update(*critic_, kCriticNumbers, responses);

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "core/backends/nccl/nccl_communicator.hpp"
-#include "core/backends/nccl/nccl_group.hpp"
 #include "core/backends/nccl/nccl_types.hpp"
 
 namespace plumbline {

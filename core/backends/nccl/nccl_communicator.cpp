@@ -42,12 +42,12 @@ NcclCommunicator::NcclCommunicator(const Layout& layout, MpiCommunicator& contro
       blocks_(options.blocks),
       multiprocessors_(options.multiprocessors),
       noted_(options.lanes),
-      side_(options.side),
-      direct_(options.direct_messages) {
+      side_(options.side) {
+  unsent_.takes_direct = options.direct_messages;
   check_cuda(cudaGetDevice(&device_), "cudaGetDevice");
   const MpiGroups groups = split_groups(layout, rank(), options.world);
   make_groups(groups);
-  if (direct_ && layout.world() > 1) connect_all();
+  if (unsent_.takes_direct && layout.world() > 1) connect_all();
   make_channels(groups, options.channels);
   make_context_ring(groups, options.context_ring, options.smaller_rings);
   if (multiprocessors_ > 0) {

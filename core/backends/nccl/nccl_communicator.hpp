@@ -37,8 +37,8 @@ struct NcclOptions {
   cudaStream_t compute = nullptr;  // stream of the rank's operators
   SideStream side;
   MPI_Comm world = MPI_COMM_WORLD;  // ranks of the layout
-  std::vector<Channel> channels;    // between pipeline ranks, as channels_of() gives them; the same everywhere
-  bool direct_messages = false;  // also between ranks that have no channel
+  std::vector<Channel> channels;  // between pipeline ranks, as channels_of() gives them; the same everywhere
+  bool direct_messages = false;   // also between ranks that have no channel
   int context_ring = 1;        // ranks of a sequence that send each other messages round a ring; 1: none do
   bool smaller_rings = false;  // as do halves of these, quarters and so on (dynamic_context_parallel)
   WatchdogOptions watchdog;
@@ -84,9 +84,9 @@ int nccl_version_number();
 /// now() is the host's clock: the device may be behind it.
 class NcclCommunicator final : public Communicator {
  public:
-  /// Collective over the options' world; the current device must be set. `control` and the compute stream must
-  /// outlive it. Throws Error (NCCL, CUDA), InputError as MpiCommunicator does and when the device has too
-  /// few multiprocessors for all communicators.
+  /// Collective over the options' world; the current device must be set. `control` and the compute stream
+  /// must outlive it. Throws Error (NCCL, CUDA), InputError as MpiCommunicator does and when the device has
+  /// too few multiprocessors for all communicators.
   NcclCommunicator(const Layout& layout, MpiCommunicator& control, const NcclOptions& options);
   /// Waits for operations in progress; aborts them during stack unwinding.
   ~NcclCommunicator() override;
@@ -146,6 +146,12 @@ class NcclCommunicator final : public Communicator {
     Ticket ticket, predecessor;
     PointToPoint message;
     Lane* channel = nullptr;
+  };
+  /// Messages that have not left.
+  struct Unsent {
+    std::vector<HeldMessage> held;
+    bool takes_direct = false;
+    std::vector<std::pair<Ticket, PointToPoint>> direct;  // until the next wait
   };
   struct TimedCollective {
     DeviceEvent begin{cudaEventDefault};
@@ -234,9 +240,7 @@ class NcclCommunicator final : public Communicator {
   SideStream side_;
   DeviceEvent between_;  // of two streams: work that the later one waits for
   TicketSlots<Pending> pending_;
-  std::vector<HeldMessage> held_;
-  bool direct_;
-  std::vector<std::pair<Ticket, PointToPoint>> direct_messages_;  // that leave at the next wait
+  Unsent unsent_;
   std::vector<std::unique_ptr<TimedCollective>> timed_;
   std::size_t timed_in_use_ = 0;
   DeviceLanes watched_notes_;

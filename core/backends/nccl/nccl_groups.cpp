@@ -10,7 +10,7 @@
 
 #include "core/backends/mpi/check.hpp"
 #include "core/backends/nccl/nccl_communicator.hpp"
-#include "core/backends/nccl/nccl_group.hpp"
+#include "core/backends/nccl/nccl_types.hpp"
 #include "core/base/error.hpp"
 
 namespace plumbline {

@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "core/backends/nccl/nccl_communicator.hpp"
-#include "core/backends/nccl/nccl_group.hpp"
 #include "core/backends/nccl/nccl_types.hpp"
 #include "core/base/error.hpp"
 
@@ -39,9 +38,9 @@ Ticket NcclCommunicator::begin(const PointToPoint& message) {
   if (rehearses_) return rehearse(message);
   const std::pair<int, int> ends = sends ? std::pair(rank(), message.peer) : std::pair(message.peer, rank());
   const auto found = channels_.find(ends);
-  if (found == channels_.end() && direct_) {
+  if (found == channels_.end() && unsent_.takes_direct) {
     const Ticket ticket = open({});
-    direct_messages_.emplace_back(ticket, message);
+    unsent_.direct.emplace_back(ticket, message);
     return ticket;
   }
   if (found == channels_.end()) {
@@ -55,7 +54,7 @@ Ticket NcclCommunicator::begin(const PointToPoint& message) {
   pending_[ticket].channel = &channel;
   const Ticket predecessor = std::exchange(channel.newest, ticket);
   if (predecessor) {
-    held_.push_back({ticket, predecessor, message, &channel});
+    unsent_.held.push_back({ticket, predecessor, message, &channel});
     return ticket;
   }
   post(ticket, message, channel);
@@ -78,8 +77,8 @@ void NcclCommunicator::post(const Ticket& ticket, const PointToPoint& message, L
 }
 
 void NcclCommunicator::post_direct() {
-  if (direct_messages_.empty()) return;
-  const auto messages = std::exchange(direct_messages_, {});
+  if (unsent_.direct.empty()) return;
+  const auto messages = std::exchange(unsent_.direct, {});
   Lane& lane = *lane_of(Group::world);
   const auto call = [&messages](ncclComm_t comm, cudaStream_t stream) {
     NcclGroup group;
@@ -94,7 +93,7 @@ void NcclCommunicator::post_direct() {
 }
 
 void NcclCommunicator::release(const std::function<bool(const HeldMessage&)>& leaves) {
-  std::erase_if(held_, [&](const HeldMessage& held) {
+  std::erase_if(unsent_.held, [&](const HeldMessage& held) {
     if (!leaves(held)) return false;
     post(held.ticket, held.message, *held.channel);
     return true;

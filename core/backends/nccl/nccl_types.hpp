@@ -1,4 +1,4 @@
-// Element types and reductions in NCCL's terms.
+// Element types and reductions in NCCL's terms, and its groups of calls.
 #pragma once
 
 #include <nccl.h>
@@ -32,5 +32,29 @@ inline ncclRedOp_t nccl_op(ReduceOp op) {
 inline std::size_t count_of(const Matrix& matrix) {
   return static_cast<std::size_t>(matrix.elements());
 }
+
+/// Calls that NCCL starts together: those from construction to end(). One that fails is the last one.
+class NcclGroup {
+ public:
+  NcclGroup() : result_(ncclGroupStart()) {}
+  NcclGroup(const NcclGroup&) = delete;
+  NcclGroup& operator=(const NcclGroup&) = delete;
+
+  template <class Call>
+  void add(const Call& call) {
+    if (!failed()) result_ = call();
+  }
+  /// Once.
+  ncclResult_t end() {
+    const ncclResult_t ended = ncclGroupEnd();
+    return failed() ? result_ : ended;
+  }
+
+ private:
+  // A non-blocking communicator may report of each call that it is in progress.
+  bool failed() const { return result_ != ncclSuccess && result_ != ncclInProgress; }
+
+  ncclResult_t result_;
+};
 
 }  // namespace plumbline

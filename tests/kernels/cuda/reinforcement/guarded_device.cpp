@@ -1,4 +1,4 @@
-#include "tests/kernels/cuda/guarded_device.hpp"
+#include "tests/kernels/cuda/reinforcement/guarded_device.hpp"
 
 #include <sys/mman.h>
 
@@ -26,9 +26,9 @@ class GuardedOperators final : public Operators {
   GuardedOperators(std::unique_ptr<Operators> operators, GuardedDevice& device)
       : operators_(std::move(operators)), device_(device) {}
 
-#define PLUMBLINE_OPERATOR(type, name, parameters, arguments)         \
-  type name parameters override {                                     \
-    return device_.with([&] { return operators_->name arguments; });  \
+#define PLUMBLINE_OPERATOR(type, name, parameters, arguments)        \
+  type name parameters override {                                    \
+    return device_.with([&] { return operators_->name arguments; }); \
   }
 #include "kernels/operator_list.inc"
   std::int64_t attention_scratch(const AttentionShape& shape, DType type) const override {
@@ -44,9 +44,7 @@ class GuardedOperators final : public Operators {
 class GuardedMessages final : public Communicator {
  public:
   GuardedMessages(std::unique_ptr<Communicator> messages, GuardedDevice& device)
-      : Communicator(messages->layout(), messages->rank()),
-        messages_(std::move(messages)),
-        device_(device) {}
+      : Communicator(messages->layout(), messages->rank()), messages_(std::move(messages)), device_(device) {}
 
   void barrier(Group group) override { messages_->barrier(group); }
   void progress() override { messages_->progress(); }

@@ -11,20 +11,20 @@
 #include "bench/training/reinforcement/reinforcement_run.hpp"
 #include "kernels/cuda/backend/cuda_backend.hpp"
 #include "tests/bench/training/reinforcement/reinforcement_fixture.hpp"
-#include "tests/kernels/cuda/guarded_device.hpp"
+#include "tests/kernels/cuda/reinforcement/guarded_device.hpp"
 
 namespace plumbline::reinforcement {
 namespace {
 
 StepCommunicators over_mpi(const RunConfig& config, MPI_Comm pool, test::GuardedDevice* device) {
-  return step_communicators(
-      config, [&](const Layout& layout, bool alone, auto) -> std::unique_ptr<Communicator> {
-        MpiOptions options;
-        if (alone) options.world = pool;
-        auto made = std::make_unique<MpiCommunicator>(layout, options);
-        if (device == nullptr) return made;
-        return test::guarded_messages(std::move(made), *device);
-      });
+  return step_communicators(config,
+                            [&](const Layout& layout, bool alone, auto) -> std::unique_ptr<Communicator> {
+                              MpiOptions options;
+                              if (alone) options.world = pool;
+                              auto made = std::make_unique<MpiCommunicator>(layout, options);
+                              if (device == nullptr) return made;
+                              return test::guarded_messages(std::move(made), *device);
+                            });
 }
 
 /// As on a GPU, behind a rehearsal.
