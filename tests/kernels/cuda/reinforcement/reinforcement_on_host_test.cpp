@@ -1,5 +1,5 @@
 // Steps of GRPO and PPO with the CUDA operators run on the host, on a device that nothing else can touch:
-// numbers of the CPU's operators, memory as predicted for backend cuda.
+// numbers of the CPU's operators, memory as predicted for backend cuda (a refit's with messages within 5 %).
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -53,15 +53,12 @@ void expect_predicted_memory(RunConfig config, const ReinforcementResult& found)
       predict_reinforcement(config, *find_hardware_preset("h100-sxm-80gb"), step_for);
   for (std::size_t i = 0; i < kPhases; ++i) {
     const auto phase = static_cast<Phase>(i);
-    // Predicted for the messages of larger models, and as more than found.
-    if (phase == Phase::refit && training::world_ranks() > 1) continue;
-    if (phase == Phase::actor_scores && config.parallel.dp.zero_stage == 3) continue;
     for (const StepPhase& each : prediction.phases) {
       if (each.name != phase_name(phase) || sum_of(each.memory) == Bytes{}) continue;
       const auto measured = static_cast<double>(found.phases[i].peak.value);
       const auto predicted = static_cast<double>(sum_of(each.memory).value);
-      const bool rollouts = phase == Phase::refit || phase == Phase::rollout;
-      EXPECT_NEAR(predicted / measured, 1, rollouts ? 0.05 : 0) << each.name;
+      const bool sends = phase == Phase::refit && found.refit_sent.value > 0;
+      EXPECT_NEAR(predicted / measured, 1, sends ? 0.05 : 0) << each.name;
     }
   }
 }
