@@ -21,8 +21,8 @@ struct GenerationMemory {
 /// Tokens of a sequence that the cache has room for: seq_length, of an engine in whole blocks.
 std::int64_t cached_tokens_per_sequence(const RunConfig& config);
 
-/// Memory by pipeline rank. plumbline's own is to the byte (bench/training/generate): a pass of all prompts is
-/// the largest one. An engine's pass is of kEnginePassTokens at most.
+/// Memory by pipeline rank. plumbline's own is to the byte (bench/training/generate): a pass of all prompts
+/// is the largest one. An engine's pass is of kEnginePassTokens at most.
 std::vector<GenerationMemory> generation_memory(const RunConfig& config);
 
 }  // namespace plumbline
