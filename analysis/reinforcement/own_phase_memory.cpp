@@ -27,12 +27,15 @@ struct ModelOnRank {
         held[Category::workspace].value += std::int64_t{16} * of.config.microbatches() * shape.stream.tokens;
       return;
     }
-    // The teacher of a rank is as a reference: whole, with tables of its own, in the other's scratch.
+    // The teacher of a rank is as a reference: whole, with tables of its own, in the other's scratch. A
+    // reward model has its own scratch.
     const MemoryBreakdown both = held_bytes({&shape, 1}, of.config, {&shape, 1});
     const MemoryBreakdown alone = held_bytes(shape, of.config);
     held = {};
     held[Category::parameters] = both[Category::teacher];
     held[Category::workspace] = both[Category::workspace] - alone[Category::workspace];
+    if (of.config.model.embedding.scalar_head)
+      held[Category::workspace] += Bytes{4 * attention_scratch_elements(shape)};
   }
 
   static StageShape shape_of(const TrainingModel& of, int pipeline_rank) {
@@ -131,8 +134,7 @@ MemoryPart refit_messages(const RunConfig& config, const RolloutPrediction& roll
 
 bool is_own_step(const RunConfig& config) {
   const auto own = [](std::string_view name) { return name == "plumbline"; };
-  return own(config.machine.software) && own(config.reinforcement.rollout.software) &&
-         !config.reinforcement.reward;
+  return own(config.machine.software) && own(config.reinforcement.rollout.software);
 }
 
 MemoryParts own_phase_memory(const RunConfig& config, const RolloutPrediction& rollout,

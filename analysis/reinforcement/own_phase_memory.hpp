@@ -12,7 +12,7 @@ bool is_own_step(const RunConfig& config);
 
 /// As phase_memory(), but every model keeps its buffers and its vectors on the device, and the reference is
 /// whole on every replica. To the byte, but for a refit's messages and numbers without gradients. `models`:
-/// without a reward model, one stage on every pipeline rank.
+/// one stage on every pipeline rank.
 MemoryParts own_phase_memory(const RunConfig& config, const RolloutPrediction& rollout,
                              const std::vector<TrainingModel>& models, PhaseKind kind,
                              const TrainingModel& active);

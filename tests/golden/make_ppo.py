@@ -2,11 +2,12 @@
 
     python make_ppo.py [FOLDER]        needs torch, transformers, safetensors
 
-FOLDER/ppo gets critic.safetensors, the scalar head of a critic that is else the golden llama, and for two
-sets of keys (CASES) NAME.json and NAME.actor/critic.safetensors: responses (make_grpo.py's rollout), their
-log-probabilities and values, returns and advantages (arXiv:1506.02438 eq. 16), whitened over the step's
-tokens, losses of actor (arXiv:1707.06347 eq. 7) and critic (half the squared error, clipped around the old
-value) with plain gradient descent, and the last gradients.
+FOLDER/ppo gets critic.safetensors and reward.safetensors, the scalar heads of a critic and of a reward model
+that are else the golden llama, and for sets of keys (CASES) NAME.json and NAME.actor/critic.safetensors:
+responses (make_grpo.py's rollout), their log-probabilities and values, returns and advantages
+(arXiv:1506.02438 eq. 16), whitened over the step's tokens, losses of actor (arXiv:1707.06347 eq. 7) and
+critic (half the squared error, clipped around the old value) with plain gradient descent, and the last
+gradients.
 """
 
 import copy
@@ -28,6 +29,8 @@ CASES = {
                      "lambda": 0.95, "value_clip": 0.05, "entropy": 0.0, "lr": 0.1, "by": "token"},
     "kl_in_loss": {"clip": (0.1, 0.2), "kl": 3, "kl_coef": 0.1, "in_reward": False, "gamma": 0.9,
                    "lambda": 0.8, "value_clip": 0.5, "entropy": 0.02, "lr": 0.1, "by": "sequence"},
+    "reward_model": {"clip": (0.2, 0.2), "kl": 2, "kl_coef": 0.1, "in_reward": True, "gamma": 1.0,
+                     "lambda": 0.95, "value_clip": 0.5, "entropy": 0.0, "lr": 0.05, "by": "token"},
 }
 
 
@@ -37,17 +40,20 @@ def divergence(kind, log_p, log_reference):
     return {1: -r, 2: r**2 / 2, 3: r.exp() - 1 - r}[kind]
 
 
-class Critic(torch.nn.Module):
+class ScalarModel(torch.nn.Module):
     def __init__(self, trunk, head):
         super().__init__()
         self.model = trunk
         self.score = torch.nn.Linear(head.shape[1], 1, bias=False, dtype=torch.float64)
         self.score.weight = torch.nn.Parameter(head.clone())
 
+    def every_value(self, prompt, response):
+        hidden = self.model(torch.tensor([prompt + response]), use_cache=False).last_hidden_state[0]
+        return self.score(hidden[len(prompt) - 1 :]).squeeze(1)
+
     def forward(self, prompt, response):
         """Value before every id of the response."""
-        hidden = self.model(torch.tensor([prompt + response]), use_cache=False).last_hidden_state[0]
-        return self.score(hidden[len(prompt) - 1 : -1]).squeeze(1)
+        return self.every_value(prompt, response)[:-1]
 
 
 def generalised_advantages(rewards, values, gamma, lam):
@@ -98,7 +104,7 @@ def descend(model, loss, rate):
     return loss.item(), sum((g.double() ** 2).sum() for g in gradients.values()).sqrt().item(), gradients
 
 
-def score(step, case, actor, reference, critic):
+def score(step, case, actor, reference, critic, reward):
     vocab = actor.config.vocab_size
     with torch.no_grad():
         samples = [{"prompt": p, "response": r, "old": log_probabilities(actor, p, r)[0],
@@ -107,7 +113,8 @@ def score(step, case, actor, reference, critic):
     for each in samples:
         each["kl"] = divergence(case["kl"], each["old"], each["reference"])
         rewards = -case["kl_coef"] * each["kl"] if case["in_reward"] else torch.zeros_like(each["kl"])
-        rewards[-1] += sum(i < vocab // 2 for i in each["response"]) / len(each["response"])
+        with torch.no_grad():
+            rewards[-1] += reward(each["prompt"], each["response"])
         each["raw"] = generalised_advantages(rewards, each["values"], case["gamma"], case["lambda"])
         each["returns"] = each["raw"] + each["values"]
     every = torch.cat([each["raw"] for each in samples])
@@ -116,15 +123,23 @@ def score(step, case, actor, reference, critic):
     return samples
 
 
-def make(name, folder, head):
+def make(name, folder, heads):
     case = CASES[name]
     actor = transformers.AutoModelForCausalLM.from_pretrained(folder / "llama", dtype=torch.float64,
                                                               attn_implementation="eager")
     reference = copy.deepcopy(actor)
-    critic = Critic(copy.deepcopy(actor.model), head)
+    critic = ScalarModel(copy.deepcopy(actor.model), heads["critic"])
+    model = ScalarModel(copy.deepcopy(actor.model), heads["reward"])
+    half = actor.config.vocab_size // 2
+
+    def reward(prompt, response):
+        if name == "reward_model":
+            return model.every_value(prompt, response)[-1]
+        return sum(i < half for i in response) / len(response)
+
     made = {"versions": {"torch": torch.__version__, "transformers": transformers.__version__}, "steps": []}
     for step in range(STEPS):
-        samples = score(step, case, actor, reference, critic)
+        samples = score(step, case, actor, reference, critic, reward)
         found = {"actor": [], "critic": []}
         for update in range(EPOCHS * PROMPTS // BATCH):
             first = update * BATCH % PROMPTS
@@ -154,11 +169,14 @@ def main():
     folder = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else pathlib.Path(__file__).parent
     (folder / "ppo").mkdir(exist_ok=True)
     hidden = json.loads((folder / "llama" / "config.json").read_text())["hidden_size"]
-    head = 0.1 * torch.randn(1, hidden, generator=torch.Generator().manual_seed(7), dtype=torch.float64)
-    head = head.float()  # as it is in the file
-    save_file({"score.weight": head}, folder / "ppo" / "critic.safetensors")
+    heads = {}
+    for model, seed in (("critic", 7), ("reward", 8)):
+        head = 0.1 * torch.randn(1, hidden, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+        head = head.float()  # as it is in the file
+        save_file({"score.weight": head}, folder / "ppo" / f"{model}.safetensors")
+        heads[model] = head.double()
     for name in CASES:
-        make(name, folder, head.double())
+        make(name, folder, heads)
 
 
 if __name__ == "__main__":

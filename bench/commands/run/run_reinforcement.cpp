@@ -53,10 +53,11 @@ void require_executable(const RunConfig& config) {
   if (const auto reason = why_phases_invalid(config)) throw InputError(*reason);
   const RunConfig layers = update_config(config);
   if (const auto reason = why_unsupported(layers)) throw InputError(*reason);
-  if (config.has_critic()) {
-    if (const auto reason = why_unsupported(update_config(config, critic_model(config))))
-      throw InputError(*reason);
-  }
+  std::vector<ModelConfig> scalar;  // models with a scalar head
+  if (config.has_critic()) scalar.push_back(critic_model(config));
+  if (config.reinforcement.reward) scalar.push_back(*config.reinforcement.reward);
+  for (const ModelConfig& model : scalar)
+    if (const auto reason = why_unsupported(update_config(config, model))) throw InputError(*reason);
   if (const std::string reason = reinforcement::why_not_executed(config, schedule_for(layers));
       !reason.empty())
     throw InputError(reason);

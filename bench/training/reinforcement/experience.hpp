@@ -17,8 +17,9 @@ struct Response {
   std::vector<float> reference_log_probabilities{};  // empty without a reference
   std::vector<float> advantages{};
   std::vector<float> values{}, returns{};  // with a critic: values before the ids, and their goals
-  double reward = 0;
-  std::int64_t drawn_after = 0;  // updates of the actor, on ranks that train
+  std::vector<float> scores{};             // with a reward model: its values at the ids
+  double reward = 0;                       // the last score, or by the rule
+  std::int64_t drawn_after = 0;            // updates of the actor, on ranks that train
 };
 
 /// Numbers of an id in the first rows of its loss's tokens; the weight is the last one. Empty ones become 0.

@@ -85,6 +85,7 @@ void load_weights_of(const RunConfig& config, Step& step) {
   const training::SliceReader weights = training::initial_weights(config);
   step.load(weights);
   if (config.has_critic()) step.load_critic(critic_weights(config, weights));
+  if (config.reinforcement.reward) step.load_reward(training::initial_weights(reward_config(config)));
 }
 
 }  // namespace

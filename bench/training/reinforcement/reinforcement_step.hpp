@@ -33,6 +33,10 @@ class ReinforcementStep {
   void load_critic(const training::SliceReader& weights) {
     if (training_) training_->load_critic(weights);
   }
+  /// Weights of the reward model, likewise.
+  void load_reward(const training::SliceReader& weights) {
+    if (training_) training_->load_reward(weights);
+  }
   /// A response ends with one of these ids, or after max_new_tokens.
   void end_with(std::vector<std::int32_t> ids) { end_ids_ = std::move(ids); }
   /// Step `index`: 0, then 1, … Prompts and draws follow from seed + index. One step off, the next step's

@@ -10,6 +10,14 @@ namespace {
 
 constexpr int kStreamTag = 2;  // of messages between stages
 
+RunConfig forward_config(RunConfig config) {
+  config.parallel.dp.zero_stage = 0;
+  config.parallel.dp.overlap_param_gather.reset();
+  config.recompute.granularity = Recompute::none;
+  config.mixture = MixtureConfig();
+  return config;
+}
+
 class Scorer {
  public:
   explicit Scorer(training::RankResources& model)
@@ -59,8 +67,26 @@ class Scorer {
 
 }  // namespace
 
+ScoringModel::ScoringModel(const RunConfig& of, const training::StageMap& placement, Operators& operators,
+                           Communicator& messages, Arena& arena, training::HostSide* host,
+                           std::optional<Matrix> scratch)
+    : config(forward_config(of)),
+      resources({config, training::LayerWidths(config), operators, messages, arena, communication,
+                 Category::workspace, nullptr, nullptr, true},
+                placement, rank_parameters(config, placement, messages.layout().coordinates(messages.rank())),
+                scratch),
+      states(resources, host) {
+  states.store_parameters();
+}
+
+void ScoringModel::load(const training::SliceReader& weights) {
+  states.load_parameters();
+  load_weights(resources, weights);
+  states.store_parameters();
+}
+
 std::vector<std::vector<float>> score(training::RankResources& model, std::span<const Response> responses,
-                                      Communicator& control) {
+                                      Communicator& control, ScoredRows which) {
   const RunConfig& config = model.context.config;
   const Communicator& communicator = model.context.communicator;
   const Coordinates at = communicator.layout().coordinates(communicator.rank());
@@ -80,7 +106,7 @@ std::vector<std::vector<float>> score(training::RankResources& model, std::span<
   std::vector<std::vector<float>> scores;
   for (std::int64_t r = 0; r < std::ssize(responses); ++r) {
     const Response& response = responses[static_cast<std::size_t>(r)];
-    const auto first = rows.begin() + r * seq + row_of(response, 0);
+    const auto first = rows.begin() + r * seq + row_of(response, which == ScoredRows::at_ids ? 1 : 0);
     scores.emplace_back(first, first + std::ssize(response.ids));
   }
   return scores;

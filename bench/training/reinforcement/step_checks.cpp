@@ -1,6 +1,9 @@
 // Configurations whose step of reinforcement learning is not executed.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <vector>
+
 #include "bench/training/reinforcement/reinforcement_step.hpp"
 #include "core/reinforcement/phases.hpp"
 
@@ -13,8 +16,6 @@ struct StepRefusal {
 };
 
 constexpr StepRefusal kStepRefusals[] = {
-    {"reward_model: found one, expected none to run, the rule on ids; leave it out",
-     [](const RunConfig& c) { return c.reinforcement.reward.has_value(); }},
     {"fp8_format: found FP8 with states that move to the host, expected none; set rollout_placement: "
      "resident",
      [](const RunConfig& c) {
@@ -44,9 +45,11 @@ constexpr StepRefusal kStepRefusals[] = {
 }  // namespace
 
 std::string why_not_executed(const RunConfig& config, const Schedule& schedule) {
+  std::vector<RunConfig> models = {config};
+  if (config.has_critic()) models.push_back(critic_config(config));
+  if (config.reinforcement.reward) models.push_back(reward_config(config));
   for (const StepRefusal& refusal : kStepRefusals)
-    if (refusal.applies(config) || (config.has_critic() && refusal.applies(critic_config(config))))
-      return std::string(refusal.text);
+    if (std::any_of(models.begin(), models.end(), refusal.applies)) return std::string(refusal.text);
   if (schedule.stages != schedule.ranks) {  // scoring takes one from every rank
     return fmt::format(
         "pipeline_schedule: found {}, expected one stage per rank with task grpo or ppo, such as 1f1b; "

@@ -15,6 +15,7 @@ enum class Phase {
   refit,
   offload_actor,
   rollout,
+  reward_scores,
   reference_scores,
   values,
   load_actor,
@@ -23,11 +24,12 @@ enum class Phase {
   critic_updates,
   updates
 };
-constexpr int kPhases = 10;
+constexpr int kPhases = 11;
 constexpr std::string_view phase_name(Phase phase) {
   constexpr std::string_view kNames[] = {"refit",
                                          "offload actor",
                                          "rollout",
+                                         "scores",
                                          "reference log-probabilities",
                                          "values",
                                          "load actor",

@@ -14,15 +14,6 @@
 namespace plumbline::reinforcement {
 namespace {
 
-/// Forwards alone, whole on every replica.
-RunConfig forward_config(RunConfig config) {
-  config.parallel.dp.zero_stage = 0;
-  config.parallel.dp.overlap_param_gather.reset();
-  config.recompute.granularity = Recompute::none;
-  config.mixture = MixtureConfig();
-  return config;
-}
-
 /// A loss of an update on every rank: last stages have shares, tensor ranks the same ones.
 double sum_of_shares(Communicator& control, const Layout& layout, double share) {
   const std::vector<double> shares = training::from_every_rank(control, share);
@@ -52,13 +43,20 @@ std::unique_ptr<training::HostSide> host_of(const RunConfig& config, HostLane* g
   return std::make_unique<training::HostSide>(given != nullptr ? *given : *own);
 }
 
+RunConfig with_scalar_head(RunConfig config, const ModelConfig& model) {
+  config.model = update_config(config, model).model;
+  config.files.weights.clear();
+  return config;
+}
+
 }  // namespace
 
 RunConfig critic_config(const RunConfig& config) {
-  RunConfig critic = config;
-  critic.model = update_config(config, critic_model(config)).model;
-  critic.files.weights.clear();
-  return critic;
+  return with_scalar_head(config, critic_model(config));
+}
+
+RunConfig reward_config(const RunConfig& config) {
+  return with_scalar_head(config, *config.reinforcement.reward);
 }
 
 RunConfig actor_config(RunConfig config) {
@@ -70,7 +68,6 @@ RunConfig actor_config(RunConfig config) {
 TrainingRank::TrainingRank(const RunConfig& config, const Schedule& schedule, Operators& operators,
                            Communicator& messages, Communicator& control, Arena& arena, HostLane* lane)
     : config_(config),
-      reference_config_(forward_config(config)),
       schedule_(schedule),
       operators_(operators),
       messages_(messages),
@@ -84,27 +81,19 @@ TrainingRank::TrainingRank(const RunConfig& config, const Schedule& schedule, Op
     critic_states_.emplace(critic_->resources(), host_.get());
     critic_states_->store();
   }
-  if (config_.reinforcement.loss.kl_coef == 0) return;
   const training::StageMap placement(schedule);
-  reference_.emplace(
-      training::TrainingContext{reference_config_, training::LayerWidths(reference_config_), operators,
-                                messages, arena, reference_communication_, Category::workspace, nullptr,
-                                nullptr, true},
-      placement,
-      rank_parameters(reference_config_, placement, messages.layout().coordinates(messages.rank())),
-      actor_.resources().shared.attention_scratch);
-  reference_states_.emplace(*reference_, host_.get());
-  reference_states_->store_parameters();
+  if (config_.reinforcement.reward)
+    reward_.emplace(reward_config(config_), placement, operators, messages, arena, host_.get(), std::nullopt);
+  if (config_.reinforcement.loss.kl_coef > 0)
+    reference_.emplace(config_, placement, operators, messages, arena, host_.get(),
+                       actor_.resources().shared.attention_scratch);
 }
 
 void TrainingRank::load(const training::SliceReader& weights) {
   actor_states_.load();
   load_weights(actor_, weights);
   actor_states_.store();
-  if (!reference_) return;
-  reference_states_->load_parameters();
-  load_weights(*reference_, weights);
-  reference_states_->store_parameters();
+  if (reference_) reference_->load(weights);
 }
 
 void TrainingRank::load_critic(const training::SliceReader& weights) {
@@ -158,17 +147,23 @@ void TrainingRank::rehearse() {
 void TrainingRank::score_responses(const PhaseMeter& meter) {
   std::vector<Response>& responses = meter.outcome.responses;
   const auto add_scores = [&](Phase phase, training::RankResources& model, MovableStates& states,
-                              std::vector<float> Response::*scores) {
+                              std::vector<float> Response::*scores,
+                              ScoredRows rows = ScoredRows::before_ids) {
     meter.measure(phase, messages_, [&] {
       states.load_parameters();
-      std::vector<std::vector<float>> found = score(model, responses, control_);
+      std::vector<std::vector<float>> found = score(model, responses, control_, rows);
       for (std::size_t i = 0; i < found.size(); ++i) responses[i].*scores = std::move(found[i]);
     });
   };
+  if (reward_) {
+    add_scores(Phase::reward_scores, reward_->resources, reward_->states, &Response::scores,
+               ScoredRows::at_ids);
+    reward_->states.free_parameters();
+  }
   if (reference_) {
-    add_scores(Phase::reference_scores, *reference_, *reference_states_,
+    add_scores(Phase::reference_scores, reference_->resources, reference_->states,
                &Response::reference_log_probabilities);
-    reference_states_->free_parameters();
+    reference_->states.free_parameters();
   }
   if (critic_) {
     add_scores(Phase::values, critic_->resources(), *critic_states_, &Response::values);
@@ -198,7 +193,8 @@ void TrainingRank::set_advantages(StepOutcome& outcome) const {
   double rewards = 0, divergences = 0;
   std::int64_t ids = 0;
   for (Response& response : outcome.responses) {
-    rewards += response.reward = rule_reward(response.ids, common_vocab(config_));
+    rewards += response.reward =
+        reward_ ? response.scores.back() : rule_reward(response.ids, common_vocab(config_));
     for (const double each : divergences_of(response, config_.reinforcement.loss.kl)) divergences += each;
     ids += std::ssize(response.ids);
   }

@@ -1,4 +1,4 @@
-// A rank's part in scoring and training: actor, reference and critic.
+// A rank's part in scoring and training: actor, reference, reward model and critic.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +7,7 @@
 #include <span>
 
 #include "bench/training/reinforcement/movable_states.hpp"
+#include "bench/training/reinforcement/scoring.hpp"
 #include "bench/training/reinforcement/step_outcome.hpp"
 #include "bench/training/stage/rank_stages.hpp"
 #include "bench/training/weights/weights.hpp"
@@ -15,12 +16,15 @@ namespace plumbline::reinforcement {
 
 /// The critic's training step: `config` with its model, and without the actor's weights.
 RunConfig critic_config(const RunConfig& config);
+/// Likewise the reward model, which must be there.
+RunConfig reward_config(const RunConfig& config);
 /// The actor's: without the KL that is in the rewards.
 RunConfig actor_config(RunConfig config);
 
 class TrainingRank {
  public:
-  /// Allocates the training states of actor and critic and, with a KL coefficient, the reference. Colocated,
+  /// Allocates the training states of actor and critic, the reward model and, with a KL coefficient, the
+  /// reference. Colocated,
   /// each is on the host but for its phases; else all stay. `lane`: to the host's memory; null: the arena is
   /// in host memory. `control`: values between hosts' memories, on the same ranks. All must outlive it.
   /// Throws OutOfMemory.
@@ -29,6 +33,7 @@ class TrainingRank {
 
   void load(const training::SliceReader& weights);
   void load_critic(const training::SliceReader& weights);
+  void load_reward(const training::SliceReader& weights) { reward_->load(weights); }
 
   /// Before a refit, in it, and behind it: what is not needed goes to the host.
   void begin_refit(const PhaseMeter& meter);
@@ -58,7 +63,6 @@ class TrainingRank {
                  std::span<const Response> responses);
 
   const RunConfig& config_;
-  const RunConfig reference_config_;
   const Schedule& schedule_;
   Operators& operators_;
   Communicator& messages_;
@@ -67,9 +71,7 @@ class TrainingRank {
   std::unique_ptr<training::HostSide> host_;  // colocated
   training::RankStages actor_;
   MovableStates actor_states_;
-  Seconds reference_communication_;
-  std::optional<training::RankResources> reference_;
-  std::optional<MovableStates> reference_states_;
+  std::optional<ScoringModel> reference_, reward_;
   std::optional<training::RankStages> critic_;
   std::optional<MovableStates> critic_states_;
   std::int64_t updates_ = 0;

@@ -75,7 +75,9 @@ TEST_F(RunReinforcement, HasTheSameMemoryEmulated) {
            {"--pp 2 --set rollout_pipeline_model_parallel_size=1 --world-size 2", 6},
            {"--world-size 2 --zero-stage 3", 6},
            {"--tp 2 --set task=ppo", 8},
-           {"--pp 2 --set task=ppo --set kl_loss_coef=0 --set critic=" + critic(), 7},
+           {"--pp 2 --set task=ppo --set kl_loss_coef=0 --set critic=" + critic() +
+                " --set reward_model=" + critic(),
+            8},
            {"--world-size 2 --zero-stage 3 --precision bf16 --set task=ppo", 8},
            {"--world-size 2 --zero-stage 1 --set task=ppo --set rollout_placement=colocated", 10},
            {"--set rollout_placement=split --set rollout_world_size=1", 6},
@@ -117,7 +119,8 @@ TEST_F(RunReinforcement, PredictsTheMemoryOfPhases) {
         {"--tp 2 --set task=ppo" + colocated, false},
         {"--tp 2 --sequence-parallel" + pipeline, true},
         {"--pp 2 --precision bf16", false},
-        {"--pp 2 --set task=ppo" + split, true},
+        {"--pp 2 --set task=ppo --set reward_model=" + critic() + split, true},
+        {"--tp 2 --set reward_model=" + critic() + colocated, false},
         {"--world-size 2 --zero-stage 1 --set kl_loss_coef=0" + split, true},
         {"--world-size 2 --zero-stage 2 --set task=ppo", false},
         {"--world-size 2 --zero-stage 3 --set task=ppo --precision bf16" + colocated, true}}) {

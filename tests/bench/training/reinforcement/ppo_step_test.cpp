@@ -15,6 +15,8 @@ using nlohmann::json;
 struct Case {
   const char* name;
   PolicyLossConfig loss;
+  double learning_rate = 0.1;
+  bool reward_model = false;
 };
 const Case kCases[] = {
     {"kl_in_reward",
@@ -26,7 +28,8 @@ const Case kCases[] = {
       .aggregation = LossAggregation::sequence_mean,
       .kl_in_reward = false,
       .gamma = 0.9,
-      .gae_lambda = 0.8}}};
+      .gae_lambda = 0.8}},
+    {"reward_model", {.kl_coef = 0.1, .kl = KlEstimator::k2, .gamma = 1, .gae_lambda = 0.95}, 0.05, true}};
 
 RunConfig ppo_config(const Split& split) {
   RunConfig config = split_config(split);
@@ -41,11 +44,11 @@ std::string golden_file(const std::string& name) {
   return fmt::format("{}/tests/golden/ppo/{}", PLUMBLINE_SOURCE_DIR, name);
 }
 
-/// The golden llama's layers below a head of its own.
-training::SliceReader critic_weights(const RunConfig& config) {
+/// The golden llama's layers below the head of `model`: critic, reward.
+training::SliceReader scalar_weights(const RunConfig& config, const std::string& model) {
   return
       [layers = training::checkpoint_weights(config.files.weights, config.model),
-       head = training::checkpoint_weights(golden_file("critic.safetensors"), critic_config(config).model)](
+       head = training::checkpoint_weights(golden_file(model + ".safetensors"), critic_config(config).model)](
           const training::Parameter& parameter, const training::Slice& slice, float* out,
           std::int64_t stride) {
         (slice.tensor == "score.weight" ? head : layers)(parameter, slice, out, stride);
@@ -92,12 +95,15 @@ void check_golden(const Case& which, RunConfig config, const std::string& what) 
   std::ifstream stream(golden_file(fmt::format("{}.json", which.name)));
   const json golden = json::parse(stream);
   config.reinforcement.loss = which.loss;
+  config.optimizer.learning_rate = which.learning_rate;
+  if (which.reward_model) config.reinforcement.reward = config.model;
   RankOfStep rank(config);
   std::vector<std::int32_t> ends(17);
   std::iota(ends.begin(), ends.end(), 100);
   rank.step.end_with(ends);
   rank.step.load(training::initial_weights(config));
-  rank.step.load_critic(critic_weights(config));
+  rank.step.load_critic(scalar_weights(config, "critic"));
+  if (which.reward_model) rank.step.load_reward(scalar_weights(config, "reward"));
   if (rank.step.trains()) {
     rank.step.actor().keep_gradients(true);
     rank.step.critic().keep_gradients(true);
@@ -125,16 +131,18 @@ TEST(PpoStep, EqualsPyTorchInEverySplit) {
 
 TEST(PpoStep, EqualsPyTorchInTwoPools) {
   for (const Split& split : pools(training::world_ranks()))
-    check_golden(kCases[split.zero > 0 ? 1 : 0], ppo_config(split), name_of(split));
+    check_golden(kCases[split.zero > 0 ? 1 : 2], ppo_config(split), name_of(split));
 }
 
 /// Same bits as with everything on the device, of which it takes less.
 TEST(PpoStep, ComputesTheSameColocated) {
   const auto steps_of = [](RunConfig config, RolloutPlacement placement, Bytes& on_host) {
     config.reinforcement.rollout.placement = placement;
+    config.reinforcement.reward = config.model;
     RankOfStep rank(config);
     rank.step.load(training::initial_weights(config));
-    rank.step.load_critic(critic_weights(config));
+    rank.step.load_critic(scalar_weights(config, "critic"));
+    rank.step.load_reward(scalar_weights(config, "reward"));
     std::vector<StepOutcome> made;
     for (int step = 0; step < 2; ++step) made.push_back(rank.step.run(step));
     on_host = rank.step.host_peak();
@@ -158,8 +166,8 @@ TEST(PpoStep, ComputesTheSameColocated) {
       EXPECT_EQ(other.actor.gradient_norm, one.actor.gradient_norm) << name_of(split);
       EXPECT_EQ(other.mean_kl, one.mean_kl) << name_of(split);
       EXPECT_EQ(other.mean_reward, one.mean_reward) << name_of(split);
-      for (const Phase phase : {Phase::rollout, Phase::reference_scores, Phase::values, Phase::actor_scores,
-                                Phase::critic_updates, Phase::updates}) {
+      for (const Phase phase : {Phase::rollout, Phase::reward_scores, Phase::reference_scores, Phase::values,
+                                Phase::actor_scores, Phase::critic_updates, Phase::updates}) {
         const auto peak = [&](const StepOutcome& of) {
           return of.phases[static_cast<std::size_t>(phase)].peak.total();
         };
@@ -174,11 +182,13 @@ TEST(PpoStep, ComputesTheSameColocated) {
 }
 
 TEST(PpoStep, NoPhasesBuffersStay) {
-  const RunConfig config = ppo_config(splits(training::world_ranks()).back());
+  RunConfig config = ppo_config(splits(training::world_ranks()).back());
+  config.reinforcement.reward = config.model;
   RankOfStep rank(config);
   const MemoryBreakdown held = rank.arena.allocated();
   rank.step.load(training::initial_weights(config));
-  rank.step.load_critic(critic_weights(config));
+  rank.step.load_critic(scalar_weights(config, "critic"));
+  rank.step.load_reward(scalar_weights(config, "reward"));
   for (int step = 0; step < 2; ++step) {
     const StepOutcome found = rank.step.run(step);
     for (int phase = static_cast<int>(Phase::rollout); phase < kPhases; ++phase) {
@@ -199,7 +209,7 @@ TEST(PpoStep, FiveStepsImproveTheReward) {
   config.optimizer.learning_rate = 0.02;
   RankOfStep rank(config);
   rank.step.load(training::initial_weights(config));
-  rank.step.load_critic(critic_weights(config));
+  rank.step.load_critic(scalar_weights(config, "critic"));
   std::vector<double> rewards, explained;
   for (int step = 0; step < 6; ++step) {
     const StepOutcome found = rank.step.run(step);
