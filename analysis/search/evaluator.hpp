@@ -121,11 +121,11 @@ class Evaluator {
         const Seconds passes = bounds.steps[variant];
         std::optional<Seconds>& step = steps[variant++];
         if (!open(keys, peak, step.value_or(passes))) return;
+        take(keys, model);
+        peak = std::max(peak, least_peak(keys, entry, model));  // cheaper than the step, and closes most
+        if (!open(keys, peak, step.value_or(passes))) return;
         // Larger groups may hide more of what every pass gathers and scatters.
         if (!step || keys.zero >= 2) step = least_step(keys, entry, model);
-        if (!open(keys, peak, *step)) return;
-        take(keys, model);
-        peak = std::max(peak, least_peak(keys, entry, model));
         if (open(keys, peak, *step)) found(at, keys, peak, *step);
         if (keys.zero >= 2) step.reset();
       });
