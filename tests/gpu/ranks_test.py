@@ -21,6 +21,7 @@ sys.path.insert(0, HERE)
 import families  # noqa: E402
 import gradients  # noqa: E402
 import ranks  # noqa: E402
+import reinforcement  # noqa: E402
 
 PLUMBLINE = ""
 SPLITS = [(2, 1, 1, {}), (1, 2, 1, {"pipeline_schedule": "zb-h1"})]
@@ -148,6 +149,27 @@ class RanksTest(unittest.TestCase):
             failures = families.check_family(PLUMBLINE, "qwen3", out, "cpu")
         self.assertEqual(len(failures), 1)
         self.assertIn("qwen3: the gradient of model.norm.weight is", failures[0])
+
+    def test_reinforcement_passes_and_wrong_numbers_and_memory_fail(self):
+        with open(self.config, "w", encoding="utf-8") as file:
+            json.dump({**reinforcement.step_config("h100-sxm-80gb"),
+                       "model": {**ranks.MODEL, "hidden_size": 64, "num_hidden_layers": 2}}, file)
+        for case in reinforcement.RUNS[1:4]:
+            out = io.StringIO()
+            self.assertEqual(reinforcement.check_run(PLUMBLINE, self.config, out, case, "cpu"), [])
+            found = json.loads(out.getvalue())
+            self.assertEqual(len(found["critic_losses"]), 3)
+            for spoil, words in ((lambda of: of["losses"].__setitem__(2, of["losses"][2] + 2e-4), "losses"),
+                                 (lambda of: of["rewards"].__setitem__(0, float("nan")), "rewards"),
+                                 (lambda of: of["critic_losses"].pop(), "critic_losses"),
+                                 (lambda of: of.__setitem__("staleness", []), "staleness"),
+                                 (lambda of: of["phases"][-1].__setitem__("peak_bytes", 7), "7 bytes")):
+                spoiled = json.loads(out.getvalue())
+                spoil(spoiled)
+                failures = (reinforcement.number_failures("x", spoiled, found)
+                            + reinforcement.memory_failures("x", spoiled))
+                self.assertEqual(len(failures), 1, failures)
+                self.assertIn(words, failures[0])
 
     def test_what_hangs_is_ended(self):
         program = os.path.join(os.path.dirname(self.config), "hangs")

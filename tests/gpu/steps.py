@@ -3,8 +3,8 @@ sometimes lent for a quarter of an hour, with the start of the machine. Within a
 passed come first, else the most valuable; those that passed for the same sources are skipped (slot.py).
 
 A step's seconds have a fixed part (start of the processes, context, first products timed, plans that cuDNN
-compiles), measured on an H100 with 16 cores but for part 4. For training they add the predicted time of the
-steps. `limit` ends a step that takes longer; a part ends with its budget.
+compiles), measured on an H100 with 16 cores but for part 4 and reinforcement learning. For training they
+add the predicted time of the steps. `limit` ends a step that takes longer; a part ends with its budget.
 """
 import dataclasses
 
@@ -113,6 +113,9 @@ PART1 = [
     # 17 runs, three at once (more are slower: a collective takes milliseconds), and the watchdog's 35 s.
     Step("two ranks", ["{python}", "{here}/ranks.py", "{plumbline}", "{out}/ranks.jsonl", "--short", "--jobs",
                        "3"], 110, 160),
+    # Five runs, three at once.
+    Step("reinforcement learning", ["{python}", "{here}/reinforcement.py", "{plumbline}",
+                                    "{out}/reinforcement.jsonl", "--jobs", "3"], 40, 90),
 ]
 PART2 = [
     # Among them weight gradients with and without the bias's, sums and norms in one operator and in two. 130
