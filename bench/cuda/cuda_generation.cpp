@@ -17,6 +17,7 @@ generation::GenerationResult generate_on_cuda(const RunConfig& config,
   options.channels = forward_channels(config.parallel.pipeline);
   std::optional<NcclCommunicator> communicator;
   rank.device.connect([&] { communicator.emplace(config.layout(), control, options); });
+  communicator->count_tensor_time(false);  // nobody asks for it
   TensorMemory memory(*rank.operators, *communicator, config.machine.nccl_ub);
   return generate(config, request, *rank.operators, *communicator, control, memory.take(), progress);
 }

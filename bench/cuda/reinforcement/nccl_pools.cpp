@@ -26,6 +26,7 @@ NcclPools nccl_pools(const RunConfig& config, const Schedule& schedule, const St
         if (!of_both) own.channels = of_rollout ? forward_channels(layout.pipeline) : channels_of(schedule);
         auto communicator = std::make_unique<NcclCommunicator>(
             layout, dynamic_cast<MpiCommunicator&>(*(control.*which)), own);
+        communicator->count_tensor_time(false);  // nobody asks for it
         if (of_rollout) made.rollout = communicator.get();
         if (!of_rollout && !of_both) made.training = communicator.get();
         return communicator;
