@@ -68,6 +68,7 @@ struct QuickRun {
   Split split;
   RolloutPlacement placement;
   RunTask task = RunTask::grpo;
+  bool scored = false;  // by a reward model
 };
 
 /// Every placement and kind of refit on one or two ranks.
