@@ -70,6 +70,11 @@ std::vector<QuickRun> quick_runs(int ranks) {
     return {{"resident", {{1, 1, 1}, {1, 1, 1}, 0}, RolloutPlacement::resident},
             {"colocated", {{1, 1, 1}, {1, 1, 1}, 0}, RolloutPlacement::colocated, RunTask::ppo, true}};
   }
+  if (ranks == 4) {
+    return {{"both ways", {{2, 2, 1}, {1, 1, 4}, 0}, RolloutPlacement::colocated, RunTask::ppo},
+            {"two pools of two", {{1, 1, 2}, {2, 1, 1}, 3}, RolloutPlacement::split},
+            {"a step off", {{1, 2, 1}, {2, 1, 1}, 0}, RolloutPlacement::one_step_off, RunTask::ppo}};
+  }
   return {{"tensor to pipeline", {{2, 1, 1}, {1, 2, 1}, 0}, RolloutPlacement::colocated, RunTask::ppo},
           {"pipeline to tensor", {{1, 2, 1}, {2, 1, 1}, 0}, RolloutPlacement::resident, RunTask::ppo, true},
           {"shards to replicas", {{1, 1, 2}, {1, 1, 2}, 3}, RolloutPlacement::colocated},

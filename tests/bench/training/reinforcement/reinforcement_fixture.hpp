@@ -71,7 +71,7 @@ struct QuickRun {
   bool scored = false;  // by a reward model
 };
 
-/// Every placement and kind of refit on one or two ranks.
+/// Every placement and kind of refit on one, two or four ranks.
 std::vector<QuickRun> quick_runs(int ranks);
 RunConfig config_of(const QuickRun& run);
 /// With the CPU's operators and messages over MPI.

@@ -113,44 +113,28 @@ struct GroupedMessages {
 };
 thread_local GroupedMessages grouped;
 
-/// All members call it, with their own messages. On the device a receiver of another size than the sent one
-/// waits for ever; here the process ends.
+/// Moves the next pieces of messages as far as `move` can. True when all are through.
+template <class Pointer, class Move>
+bool move_pieces(const std::map<int, Piece<Pointer>>& messages, std::map<int, std::size_t>& moved,
+                 const Move& move) {
+  bool through = true;
+  for (const auto& [peer, piece] : messages) {
+    std::size_t& at = moved[peer];
+    const std::size_t count = std::min(plumbline::fake::kMailBytes, piece.size - at);
+    if (count > 0 && move(peer, piece.data + at, count, piece.size)) at += count;
+    through = through && at == piece.size;
+  }
+  return through;
+}
+
+/// A member's messages, all at once; those without any do not call it.
 void exchange_grouped(const GroupedMessages& own, SharedComm& shared) {
-  const auto members = static_cast<std::size_t>(shared.members());
-  std::vector<std::size_t> mine(members);  // bytes to every member
-  std::vector<std::vector<std::size_t>> all(members, mine);
-  for (const auto& [to, piece] : own.sent) mine[static_cast<std::size_t>(to)] = piece.size;
-  const auto at_byte = [](std::vector<std::size_t>& x, std::size_t at) {
-    return reinterpret_cast<std::byte*>(x.data()) + at;
-  };
-  shared.exchange(
-      members * sizeof(std::size_t),
-      [&](std::byte* out, std::size_t at, std::size_t n) { std::memcpy(out, at_byte(mine, at), n); },
-      [&](const Meeting& meeting, std::size_t at, std::size_t n) {
-        for (std::size_t i = 0; i < members; ++i) std::memcpy(at_byte(all[i], at), meeting.area[i], n);
-      });
-  const auto part = [](std::size_t size, std::size_t at, std::size_t n) {
-    return at < size ? std::min(n, size - at) : 0;
-  };
-  for (std::size_t to = 0; to < members; ++to) {
-    std::size_t most = 0;
-    for (const auto& of_member : all) most = std::max(most, of_member[to]);
-    shared.exchange(
-        most,
-        [&](std::byte* out, std::size_t at, std::size_t n) {
-          const auto piece = own.sent.find(static_cast<int>(to));
-          if (piece != own.sent.end())
-            std::memcpy(out, piece->second.data + at, part(piece->second.size, at, n));
-        },
-        [&](const Meeting& meeting, std::size_t at, std::size_t n) {
-          if (to != static_cast<std::size_t>(shared.member())) return;
-          for (std::size_t from = 0; from < members; ++from) {
-            const auto piece = own.received.find(static_cast<int>(from));
-            const std::size_t size = piece == own.received.end() ? 0 : piece->second.size;
-            if (size != all[from][to]) std::abort();
-            if (size > 0) std::memcpy(piece->second.data + at, meeting.area[from], part(size, at, n));
-          }
-        });
+  std::map<int, std::size_t> sent, received;
+  while (!shared.aborted()) {
+    const bool out = move_pieces(own.sent, sent, [&](auto... piece) { return shared.put(piece...); });
+    const bool in = move_pieces(own.received, received, [&](auto... piece) { return shared.take(piece...); });
+    if (out && in) return;
+    std::this_thread::sleep_for(std::chrono::microseconds(20));
   }
 }
 

@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <cstring>
 #include <new>
 #include <stdexcept>
 
@@ -66,6 +68,24 @@ void SharedComm::exchange(std::size_t bytes,
     take(*meeting_, at, count);
     if (!meet()) return;
   }
+}
+
+bool SharedComm::put(int to, const std::byte* data, std::size_t count, std::size_t all) {
+  Mailbox& box = meeting_->mail[member_][to];
+  if (box.full) return false;
+  box.message = all;
+  std::memcpy(box.area, data, count);
+  box.full = true;
+  return true;
+}
+
+bool SharedComm::take(int from, std::byte* data, std::size_t count, std::size_t all) {
+  Mailbox& box = meeting_->mail[from][member_];
+  if (!box.full) return false;
+  if (box.message != all) std::abort();
+  std::memcpy(data, box.area, count);
+  box.full = false;
+  return true;
 }
 
 }  // namespace plumbline::fake

@@ -53,11 +53,20 @@ int waits_for_the_device();
 /// Bytes that this process has copied between host and device.
 std::size_t bytes_between_host_and_device();
 
+/// A piece of a message from one member to another.
+constexpr std::size_t kMailBytes = std::size_t{16} << 10;
+struct Mailbox {
+  std::atomic<bool> full{false};
+  std::size_t message = 0;  // bytes of all of it
+  std::byte area[kMailBytes];
+};
+
 /// The shared memory of one communicator.
 struct Meeting {
   std::atomic<int> arrived{0};
   std::atomic<int> round{0};
   alignas(64) std::byte area[kMostMembers][kChunk];
+  Mailbox mail[kMostMembers][kMostMembers];  // from, to
 };
 
 /// One member's end. Operations block until all members have reached them, as on the device.
@@ -78,6 +87,7 @@ class SharedComm {
   void wait_for_abort() const {
     while (!aborted_) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
+  bool aborted() const { return aborted_; }
   /// Operations that are in a stream and have not ended.
   std::atomic<int> under_way{0};
 
@@ -86,6 +96,11 @@ class SharedComm {
   void exchange(std::size_t bytes,
                 const std::function<void(std::byte* mine, std::size_t at, std::size_t count)>& fill,
                 const std::function<void(const Meeting& all, std::size_t at, std::size_t count)>& take);
+
+  /// The next `count` bytes of a message of `all`, unless the last ones have not been taken, or there are
+  /// none. The process ends if the ends disagree about `all`, where a device waits for ever.
+  bool put(int to, const std::byte* data, std::size_t count, std::size_t all);
+  bool take(int from, std::byte* data, std::size_t count, std::size_t all);
 
  private:
   bool meet();
