@@ -4,7 +4,8 @@
     tests/gpu/reinforcement.py PLUMBLINE OUT.jsonl [--jobs N]
 
 In fp32 a run in each placement, some on two ranks, gives the rewards and losses of a CPU to 1e-4: other ids
-have other rewards. Phases take the predicted memory, a refit with messages that to 5 %. Ends with 1 when a run differs.
+have other rewards. Phases take the predicted memory, a refit with messages that to 5 %. Ends with 1 when a
+run differs.
 """
 import argparse
 import functools
