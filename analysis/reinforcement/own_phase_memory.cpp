@@ -5,6 +5,7 @@
 
 #include "analysis/memory/action_memory.hpp"
 #include "analysis/memory/persistent_memory.hpp"
+#include "analysis/reinforcement/refit_time.hpp"
 #include "analysis/step/stage_shapes.hpp"
 #include "analysis/work/parameter_units.hpp"
 #include "core/reinforcement/phases.hpp"
@@ -108,26 +109,17 @@ MemoryParts with_rollout(const GenerationMemory& of, PhaseKind kind, MemoryParts
   return parts;
 }
 
-/// Messages that a rank has at once in a refit, each of at most 64 MiB or of one rectangle of a tensor: about
-/// the even share of a pair of ranks in what both splits give to them. Between two pools a rank sends or
-/// receives; one that has all of its side does neither.
+/// Messages that a rank has at once in a refit, each of at most 64 MiB or of one rectangle of a tensor, which
+/// is about as large as others of its pair of ranks. Between two pools a rank sends or receives.
 MemoryPart refit_messages(const RunConfig& config, const RolloutPrediction& rollout) {
-  constexpr std::int64_t kMost = std::int64_t{64} << 20;
-  const ParallelConfig& from = config.parallel;
-  const ParallelConfig to = rollout_config(config).parallel;
-  const bool apart = config.reinforcement.rollout.own_ranks();
-  const int shards = from.effective_zero_stage() == 3 ? from.data() : 1;
-  const bool same_split = from.tensor == to.tensor && from.pipeline == to.pipeline;
-  const bool has_all = shards == 1 && (same_split || from.tensor * from.pipeline == 1);
-  std::int64_t weights = 0;
-  for (const GenerationMemory& rank : rollout.at_once.ranks) weights += rank.parameters.value * to.tensor;
-  const int parts = std::max(from.tensor, to.tensor) * shards;
+  constexpr Bytes kMost{std::int64_t{64} << 20};
+  const RefitSplit split = refit_split(config);
   const ModelConfig& model = config.model;
-  const std::int64_t largest =
-      std::max(model.vocab, model.ffn) * model.hidden * size_of(config.numerics.precision);
-  const std::int64_t one =
-      std::min(weights / (parts * std::max(from.pipeline, to.pipeline)), std::max(kMost, largest / parts));
-  return {"refit messages", {one * (apart ? 1 : has_all ? 0 : 2)}, Category::communication};
+  const Bytes largest{std::max(model.vocab, model.ffn) * model.hidden * size_of(config.numerics.precision)};
+  const Bytes one =
+      std::min(split.pair(replica_weights(config, rollout.at_once)), std::max(kMost, largest / split.parts));
+  const int messages = split.is_there ? 0 : config.reinforcement.rollout.own_ranks() ? 1 : 2;
+  return {"refit messages", one * messages, Category::communication};
 }
 
 }  // namespace

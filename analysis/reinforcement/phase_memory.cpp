@@ -108,8 +108,9 @@ MemoryParts phase_memory(const RunConfig& config, const RolloutPrediction& rollo
 OffloadedModel offloaded(const TrainingModel& model) {
   OffloadedModel most;
   for (const RankMemory& rank : model.memory.ranks) {
-    const OffloadedModel here = {rank.held[Category::parameters],
-                                 model.trained ? rank.held[Category::optimizer] : Bytes{}};
+    const auto of_training = [&](Category category) { return model.trained ? rank.held[category] : Bytes{}; };
+    const OffloadedModel here = {rank.held[Category::parameters], of_training(Category::optimizer),
+                                 of_training(Category::gradients)};
     if (here.total() > most.total()) most = here;
   }
   return most;

@@ -44,6 +44,7 @@ MemoryParts phase_memory(const RunConfig& config, const RolloutPrediction& rollo
 struct OffloadedModel {
   Bytes parameters;
   Bytes optimizer;  // of one that is trained
+  Bytes gradients;  // likewise: allocated with them, not copied
   Bytes total() const { return parameters + optimizer; }
 };
 /// Largest of all ranks.

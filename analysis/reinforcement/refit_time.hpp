@@ -8,12 +8,24 @@
 namespace plumbline {
 
 struct Refit {
-  Bytes weights;       // of one replica that generates, over all its ranks
+  Bytes weights;       // replica_weights()
   Bytes inside;        // that the busiest rank takes from its own node
   Bytes between;       // and from others
   bool whole = false;  // every rank takes whole tensors, not its shards
-  Seconds time;        // of these messages, or of the framework's work for every tensor if that is longer
+  Seconds time;  // of these messages and of filling tensors, or of the framework's work for every tensor
 };
+
+/// The finer of both sides' splits, of plumbline's own step.
+struct RefitSplit {
+  int parts = 1;          // of a tensor, over tensor ranks and shards of ZeRO 3
+  int stages = 1;         // of the model
+  bool is_there = false;  // a rank's part in the rollout is in what it trains: it receives nothing
+  Bytes pair(Bytes weights) const { return weights / (parts * stages); }  // about what two ranks share
+};
+RefitSplit refit_split(const RunConfig& config);
+
+/// Weights of one replica that generates, over all its ranks.
+Bytes replica_weights(const RunConfig& config, const GenerationPrediction& rollout);
 
 /// Shards go to shards (plumbline's own): a rank that generates receives its part, from all ranks that train
 /// in equal shares. Frameworks take whole tensors. Where both sides share devices, every rank gathers the

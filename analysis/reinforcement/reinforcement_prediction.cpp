@@ -4,10 +4,10 @@
 #include <optional>
 #include <utility>
 
+#include "analysis/reinforcement/memory_moves.hpp"
 #include "analysis/reinforcement/own_phase_memory.hpp"
 #include "analysis/reinforcement/response_lengths.hpp"
 #include "analysis/reinforcement/rl_framework.hpp"
-#include "analysis/time/host_copies.hpp"
 #include "core/base/error.hpp"
 #include "core/reinforcement/phases.hpp"
 
@@ -33,12 +33,12 @@ class Phases {
     const std::size_t at_critic = critic ? add(*critic) : none;
 
     phase("refit", PhaseKind::refit, made_.refit.time, at_actor);
-    copy("offload actor", at_actor);
+    copy("offload actor", store_time(at_actor));
     phase("rollout", PhaseKind::rollout, made_.rollout.slowest.time, at_actor);
     if (reward) score("scores", at_reward, *reward);
     if (reference) score("reference log-probabilities", at_reference, *reference);
     if (critic) score("values", at_critic, *critic);
-    copy("load actor", at_actor);
+    copy("load actor", load_time(at_actor));
     phase("actor log-probabilities", PhaseKind::scoring, actor.scoring, at_actor);
     if (critic) update("critic updates", at_critic, *critic);
     update("updates", at_actor, actor);
@@ -75,36 +75,44 @@ class Phases {
     return offloads() && costs_.keeps_engine_weights ? rollout_memory(config_, made_.rollout).front().bytes
                                                      : Bytes{};
   }
-  Seconds copy_time(Bytes bytes) const {
-    Load load;
-    load.layout = config_.layout();
-    return host_copy_time(bytes, hardware_, load);
-  }
-  Seconds copy_time(std::size_t model) const {
+  Seconds store_time(std::size_t model) const {
     const OffloadedModel moved = offloaded(models_[model]);
-    if (costs_.optimizer_rate == 0) return copy_time(moved.total());
-    return copy_time(moved.parameters) +
+    if (costs_.optimizer_rate == 0) return moves_.to_host(moved.total());
+    return moves_.to_host(moved.parameters) +
            Seconds{static_cast<double>(moved.optimizer.value) / costs_.optimizer_rate};
   }
-  void copy(const char* name, std::size_t model) {
+  /// Places on the device are allocated again, and gradients begin at 0.
+  Seconds load_time(std::size_t model) const {
+    const OffloadedModel moved = offloaded(models_[model]);
+    return store_time(model) + moves_.fresh(moved.total() + moved.gradients) + moves_.clear(moved.gradients);
+  }
+  void copy(const char* name, Seconds states) {
     if (!offloads()) return;
-    const Seconds time = copy_time(model) + copy_time(engine_weights());
+    const Seconds time = states + moves_.to_host(engine_weights());
     made_.phases.push_back({name, PhaseKind::scoring, time, {}, {}, false, {}});
   }
-  /// A colocated model is copied to the device for its forwards, and a critic back.
+  /// A colocated model is copied to the device for its forwards. Frameworks copy a critic's states with its
+  /// parameters, and all of it back; plumbline's own step frees what has not changed.
   void score(const char* name, std::size_t at, const TimedModel& model) {
-    const double copies = !away(model.model) ? 0 : model.model.trained ? 2 : 1;
-    phase(name, PhaseKind::scoring, model.scoring + copy_time(at) * copies, at);
+    Seconds moved;
+    if (away(model.model) && is_own_step(config_)) {
+      const Bytes parameters = offloaded(model.model).parameters;
+      moved = moves_.to_host(parameters) + moves_.fresh(parameters);
+    } else if (away(model.model)) {
+      moved = store_time(at) * (model.model.trained ? 2 : 1);
+    }
+    phase(name, PhaseKind::scoring, model.scoring + moved, at);
   }
   void update(const char* name, std::size_t at, const TimedModel& model) {
-    const double copies = offloads() && at > 0 ? 2 : 0;  // the actor's are phases of their own
-    phase(name, PhaseKind::update,
-          model.update.time.step * static_cast<double>(made_.updates) + copy_time(at) * copies, at);
+    Seconds moved;  // the actor's are phases of their own
+    if (offloads() && at > 0) moved = load_time(at) + store_time(at);
+    phase(name, PhaseKind::update, model.update.time.step * static_cast<double>(made_.updates) + moved, at);
   }
 
   const RunConfig& config_;
   const HardwareProfile& hardware_;
   const TrainingSide& training_;
+  const MemoryMoves moves_{config_, hardware_};
   const FrameworkCosts costs_ = framework_costs(config_.reinforcement.rollout.framework);
   std::vector<TrainingModel> models_;
   ReinforcementPrediction made_;

@@ -238,12 +238,16 @@ TEST(FittingChange, Fits) {
 }
 
 TEST(Refit, MovesShardsToShardsOrWholeTensors) {
-  const Overrides own = {{"software", "plumbline", ""}, {"rollout_tensor_model_parallel_size", "4", ""}};
-  const ReinforcementPrediction shards = predicted(own);
-  EXPECT_FALSE(shards.refit.whole);
-  EXPECT_EQ(shards.refit.between, Bytes{});
-  EXPECT_NEAR(static_cast<double>(shards.refit.inside.value),
-              static_cast<double>(shards.refit.weights.value) / 4, 2);
+  // Two tensor ranks train. Of four that generate, some have other quarters than theirs.
+  for (const auto& [tensor, received] : {std::pair("1", 0.5), {"2", 0.0}, {"4", 0.25}}) {
+    const ReinforcementPrediction shards =
+        predicted({{"software", "plumbline", ""}, {"rollout_tensor_model_parallel_size", tensor, ""}});
+    EXPECT_FALSE(shards.refit.whole);
+    EXPECT_EQ(shards.refit.between, Bytes{});
+    EXPECT_NEAR(static_cast<double>(shards.refit.inside.value),
+                received * static_cast<double>(shards.refit.weights.value), 2)
+        << tensor;
+  }
   const ReinforcementPrediction whole = predicted();
   EXPECT_TRUE(whole.refit.whole);
   EXPECT_EQ(whole.refit.inside, whole.refit.weights);
@@ -251,6 +255,15 @@ TEST(Refit, MovesShardsToShardsOrWholeTensors) {
       predicted({{"rollout_world_size", "8", ""}, {"rollout_placement", "split", ""}});
   EXPECT_EQ(pool.refit.between, pool.refit.weights);
   EXPECT_GT(pool.refit.time, whole.refit.time);
+}
+
+/// Without messages: tensors are cleared, then copied.
+TEST(Refit, FillsTheTensorsOfItsOwnRanks) {
+  const ReinforcementPrediction own = predicted({{"software", "plumbline", ""}});
+  const double traffic = 3 * static_cast<double>(own.refit.weights.value) / 2;  // over two tensor ranks
+  const double bandwidth = find_hardware_preset("h100-sxm-80gb")->memory_bandwidth.value;
+  EXPECT_GT(own.refit.time.value, traffic / bandwidth);
+  EXPECT_LT(own.refit.time.value, 1.5 * traffic / bandwidth);
 }
 
 struct Refusal {
