@@ -19,6 +19,11 @@ Bytes share_of(Bytes bytes, double share) {
   return {static_cast<std::int64_t>(static_cast<double>(bytes.value) * share)};
 }
 
+/// Replicas that train and have different parts of the model. Experts are most of a mixture's.
+int shards_of(const ParallelConfig& parallel) {
+  return std::max(parallel.effective_zero_stage() == 3 ? parallel.data() : 1, parallel.expert);
+}
+
 /// Part of the model, on one axis, that is in both the `i`-th of `m` pieces and the `j`-th of `n`.
 double common_part(int i, int m, int j, int n) {
   const double begin = std::max(static_cast<double>(i) / m, static_cast<double>(j) / n);
@@ -29,7 +34,7 @@ double common_part(int i, int m, int j, int n) {
 /// Part of the model that a rank has to generate with and trains itself; the least of all ranks.
 double least_own_part(const ParallelConfig& from, const ParallelConfig& to) {
   const int ranks = std::min(from.world_size, to.world_size);
-  const int shards = from.effective_zero_stage() == 3 ? from.data() : 1;
+  const int shards = shards_of(from);
   double least = 1;
   for (int rank = 0; rank < ranks; ++rank) {
     const double tensor = common_part(rank % from.tensor, from.tensor, rank % to.tensor, to.tensor);
@@ -45,7 +50,7 @@ double least_own_part(const ParallelConfig& from, const ParallelConfig& to) {
 RefitSplit refit_split(const RunConfig& config) {
   const ParallelConfig& from = config.parallel;
   const ParallelConfig to = rollout_config(config).parallel;
-  const int shards = from.effective_zero_stage() == 3 ? from.data() : 1;
+  const int shards = shards_of(from);
   const bool same = from.tensor == to.tensor && from.pipeline == to.pipeline;
   RefitSplit split{std::max(from.tensor, to.tensor) * shards, std::max(from.pipeline, to.pipeline)};
   split.is_there =

@@ -31,9 +31,6 @@ constexpr StepRefusal kStepRefusals[] = {
      [](const RunConfig& c) { return c.parallel.splits_vocabulary(); }},
     {"context_parallel_size: found more than 1, expected 1 with task grpo or ppo; leave it out",
      [](const RunConfig& c) { return c.parallel.context > 1; }},
-    {"expert_model_parallel_size: found experts over several ranks, expected 1 with task grpo or ppo; leave "
-     "it out",
-     [](const RunConfig& c) { return c.spreads_experts(); }},
     {"hidden_dropout: found dropout, expected 0 with task grpo or ppo, whose ratios begin at 1; leave it out",
      [](const RunConfig& c) { return c.numerics.hidden_dropout > 0 || c.numerics.attention_dropout > 0; }},
     {"packed_sequence: found true, expected false to run task grpo or ppo; leave it out",

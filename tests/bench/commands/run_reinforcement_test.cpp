@@ -19,14 +19,15 @@ using testing::HasSubstr;
 
 class RunReinforcement : public ProgramFolder {
  protected:
-  Said run(const std::string& arguments) const {
+  /// Of the golden llama's weights, or random ones.
+  Said run(const std::string& arguments, bool random = false) const {
     const std::string model = fmt::format("{}/tests/golden/llama", PLUMBLINE_SOURCE_DIR);
-    write("grpo.yaml", fmt::format("task: grpo\nmodel: {0}/config.json\nweights: {0}\n"
+    write("grpo.yaml", fmt::format("task: grpo\nmodel: {0}/config.json\n{1}"
                                    "num_prompts_per_step: 4\nnum_generations_per_prompt: 4\n"
                                    "rollout_placement: resident\nprompt_length: 6\nmax_new_tokens: 8\n"
                                    "seq_length: 16\nmicro_batch_size: 1\nglobal_batch_size: 8\n"
                                    "precision: fp32\nwarmup_steps: 1\nsteps: 2\n",
-                                   model));
+                                   model, random ? "" : "weights: " + model + "\n"));
     return plumbline("run grpo.yaml " + arguments);
   }
   /// Smaller than the actor.
@@ -40,8 +41,8 @@ class RunReinforcement : public ProgramFolder {
     return " --set rollout_world_size=1 --set rollout_tensor_model_parallel_size=1 "
            "--set rollout_pipeline_model_parallel_size=1";
   }
-  json measured(const std::string& arguments) const {
-    const Said said = run(arguments + " --json");
+  json measured(const std::string& arguments, bool random = false) const {
+    const Said said = run(arguments + " --json", random);
     EXPECT_EQ(said.exit_code, 0) << said.err;
     return json::parse(said.out, nullptr, false);
   }
@@ -147,6 +148,27 @@ TEST_F(RunReinforcement, TrainsTheCriticOfTiedEmbeddingsInAPipeline) {
   for (const char* key : {"losses", "critic_losses"})
     for (std::size_t step = 0; step < one[key].size(); ++step)
       EXPECT_NEAR(two[key][step].get<double>(), one[key][step].get<double>(), 1e-5) << key << step;
+}
+
+/// Rewards and gradients of actor and critic.
+TEST_F(RunReinforcement, SpreadsExpertsOverRanks) {
+  const auto numbers = [&](const std::string& split) {
+    const json made = measured(
+        "--set task=ppo --set model='{\"model_type\": \"mixtral\", \"vocab_size\": 117, "
+        "\"hidden_size\": 16, \"intermediate_size\": 24, \"num_hidden_layers\": 2, "
+        "\"num_attention_heads\": 4, \"num_key_value_heads\": 2, \"num_local_experts\": 4, "
+        "\"num_experts_per_tok\": 2, \"max_position_embeddings\": 64}' " +
+            split,
+        true);
+    return std::vector<double>{made["rewards"].back(), made["gradient_norm"], made["critic_gradient_norm"],
+                               made["critic_losses"].back()};
+  };
+  const std::vector<double> one = numbers("");
+  for (const char* split : {"--world-size 2 --ep 2 --zero-stage 1 --set rollout_placement=colocated",
+                            "--tp 2 --sequence-parallel --ep 2 --set expert_tensor_parallel_size=1"}) {
+    const std::vector<double> found = numbers(split);
+    for (std::size_t i = 0; i < one.size(); ++i) EXPECT_NEAR(found[i] / one[i], 1, 1e-4) << split << i;
+  }
 }
 
 /// Equal numbers bit for bit where the ranks that train have the same layout.
