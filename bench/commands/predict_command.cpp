@@ -132,17 +132,13 @@ int predict_one_generation(const PredictOptions& options, const RunConfig& confi
 /// The phases as a picture and for trace viewers.
 void draw_phases(const PredictFiles& files, const RunConfig& config, const ReinforcementPrediction& made) {
   if (!files.svg.empty()) write_whole_file(files.svg, phases_svg(config, made));
-  if (!files.trace.empty()) write_whole_file(files.trace, phases_trace(config, made));
+  if (!files.trace.empty()) write_whole_file(files.trace, phases_trace(config, {{"predicted", made.phases}}));
 }
 
 int predict_one_reinforcement(const PredictOptions& options, const RunConfig& config) {
   check_options_of_task(options, config.generation.task);
   check_places(options.files);
-  if (options.files.trace.ends_with(".pftrace") || options.files.trace.ends_with(".perfetto-trace"))
-    throw InputError(
-        fmt::format("--trace: found a Perfetto protobuf with task {}, expected a name that ends in "
-                    ".json, which ui.perfetto.dev opens, too; change it",
-                    task_name(config.generation.task)));
+  check_phases_trace(config, options.files.trace);
   std::string note;
   const HardwareProfile hardware = hardware_of(config, note);
   const ReinforcementPrediction prediction = predict_reinforcement(config, hardware, step_for);

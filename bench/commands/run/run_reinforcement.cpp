@@ -1,8 +1,10 @@
 // `plumbline run` of a task of reinforcement learning: time and memory of every phase.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <vector>
 
 #include "analysis/reinforcement/reinforcement_prediction.hpp"
 #include "bench/commands/run/run_options.hpp"
@@ -14,6 +16,7 @@
 #include "bench/run/reinforcing_rank.hpp"
 #include "bench/show/text/figures.hpp"
 #include "bench/show/text/progress.hpp"
+#include "bench/show/views/reinforcement/phase_timeline.hpp"
 #include "bench/training/trainer/run_files.hpp"
 #include "core/base/atomic_file.hpp"
 #include "core/base/byte_text.hpp"
@@ -43,7 +46,6 @@ void check_options(const RunCommand& command) {
     }
   };
   refuse(command.timeline, "--timeline");
-  refuse(!command.files.trace.empty(), "--trace");
   refuse(!command.files.checkpoints.folder.empty(), "--checkpoint-dir");
   refuse(!command.failures.empty(), "--inject-failures");
   refuse(!command.launcher.launcher.empty() || !command.launcher.hostfile.empty(), "--launcher, --hostfile");
@@ -99,8 +101,8 @@ std::string to_json(const ReinforcementResult& result, bool pools, bool numbers)
   return output_json(json, -1);
 }
 
-/// Predicted beside measured.
-void add_prediction(const RunConfig& config, OrderedJson& json) {
+/// Predicted beside measured. Returns the predicted phases.
+std::vector<StepPhase> add_prediction(const RunConfig& config, OrderedJson& json) {
   std::string note;
   const HardwareProfile hardware = hardware_of(config, note);
   const ReinforcementPrediction prediction = predict_reinforcement(config, hardware, step_for);
@@ -115,9 +117,30 @@ void add_prediction(const RunConfig& config, OrderedJson& json) {
   }
   json["predicted_step_s"] = prediction.step.value;
   json["predicted_staleness"] = prediction.staleness;
-  if (!json.contains("training_idle")) return;
-  json["predicted_training_idle"] = prediction.training_idle;
-  json["predicted_rollout_idle"] = prediction.rollout_idle;
+  if (json.contains("training_idle")) {
+    json["predicted_training_idle"] = prediction.training_idle;
+    json["predicted_rollout_idle"] = prediction.rollout_idle;
+  }
+  return prediction.phases;
+}
+
+/// Phases as they were measured; kinds and pools are those of the predicted ones.
+std::vector<StepPhase> measured_phases(const OrderedJson& json, const std::vector<StepPhase>& predicted) {
+  std::vector<StepPhase> made;
+  for (const OrderedJson& each : json["phases"]) {
+    StepPhase phase;
+    phase.kind = PhaseKind::scoring;  // advantages, which are not predicted
+    const std::string name = each["phase"];
+    const auto like = std::find_if(predicted.begin(), predicted.end(),
+                                   [&](const StepPhase& other) { return other.name == name; });
+    if (like != predicted.end()) phase = *like;
+    phase.name = name;
+    phase.start = Seconds{each["start_s"]};
+    phase.time = Seconds{each["time_s"]};
+    phase.needed = Bytes{each["peak_bytes"]};
+    made.push_back(std::move(phase));
+  }
+  return made;
 }
 
 std::string to_text(const OrderedJson& json) {
@@ -169,6 +192,8 @@ int launch_reinforcement(const RunCommand& command, bool quiet) {
   const RunConfig config = command.config.load_with_notes();
   check_options(command);
   require_executable(config);
+  check_phases_trace(config, command.files.trace);
+  if (!command.files.trace.empty()) check_can_write(command.files.trace, "--trace");
   for (const std::string& remark : training::check_files(config)) say(fmt::format("note: {}\n", remark));
   for (const std::string& idle : keys_without_effect(config)) say(fmt::format("note: {}\n", idle));
   const RunFolder scratch(RunFolderUse::files);
@@ -178,7 +203,12 @@ int launch_reinforcement(const RunCommand& command, bool quiet) {
   OrderedJson measured =
       OrderedJson::parse(output_of_ranks(config, {"run", file}, scratch.path(), "nothing was measured",
                                          [&](auto done, auto all) { progress.update(done, all, "steps"); }));
-  add_prediction(config, measured);
+  const std::vector<StepPhase> predicted = add_prediction(config, measured);
+  if (const std::string& trace = command.files.trace; !trace.empty()) {
+    const std::vector<TracedStep> steps = {{"predicted", predicted},
+                                           {"measured", measured_phases(measured, predicted)}};
+    write_whole_file(trace, phases_trace(config, steps));
+  }
   fmt::print("{}", command.json ? output_json(measured, 2) + "\n" : to_text(measured));
   return static_cast<int>(ExitCode::done);
 }

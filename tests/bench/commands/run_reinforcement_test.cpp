@@ -57,6 +57,29 @@ TEST_F(RunReinforcement, PrintsTimeAndMemoryOfEveryPhase) {
   EXPECT_THAT(said.out, HasSubstr("step 3: reward "));
 }
 
+/// Predicted and measured phases, a process each, with the times of the JSON.
+TEST_F(RunReinforcement, TracesBothTimelines) {
+  const json made =
+      measured("--set rollout_placement=one_step_off --set rollout_world_size=1 --trace step.json");
+  std::map<std::string, std::pair<double, double>> found[2];
+  std::map<std::string, int> lanes;
+  const json events = json::parse(read("step.json"))["traceEvents"];
+  for (const json& event : events) {
+    if (event["ph"] != "X") continue;
+    found[event["pid"].get<int>()][event["name"]] = {event["ts"], event["dur"]};
+    lanes[event["name"]] = event["tid"];
+  }
+  for (const json& phase : made["phases"]) {
+    std::string name = phase["phase"];
+    if (name == "rollout") name += " of the next step";
+    const auto& [start, time] = found[1].at(name);
+    EXPECT_NEAR(start, 1e6 * phase["start_s"].get<double>(), 1e-3) << name;
+    EXPECT_NEAR(time, 1e6 * phase["time_s"].get<double>(), 1e-3) << name;
+    EXPECT_EQ(found[0].count(name), name == "advantages" ? 0U : 1U) << name;
+    EXPECT_EQ(lanes[name], name == "rollout of the next step" || name == "refit" ? 1 : 0) << name;
+  }
+}
+
 TEST_F(RunReinforcement, ShowsTheCriticOfPpo) {
   const Said said = run("--set task=ppo");
   ASSERT_EQ(said.exit_code, 0) << said.err;
@@ -237,7 +260,7 @@ TEST_F(RunReinforcement, RefusesBadInputWithOneLine) {
            std::pair("--set hidden_dropout=0.1", "hidden_dropout: found"),
            std::pair("--pp 2 --set vocab_parallel=vocab-1", "vocab_parallel: found"),
            std::pair("--set max_new_tokens=11", "prompt_length: found 6"),
-           std::pair("--trace t.json", "--trace: found"),
+           std::pair("--timeline", "--timeline: found"),
        }) {
     const Said said = run(arguments);
     EXPECT_EQ(said.exit_code, 2) << arguments;

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "core/base/byte_text.hpp"
+#include "core/base/error.hpp"
 #include "core/base/json_keys.hpp"
 #include "core/base/output_json.hpp"
 
@@ -122,36 +123,48 @@ std::string phases_svg(const RunConfig& config, const ReinforcementPrediction& p
   return PhasePicture(config, prediction).draw();
 }
 
-std::string phases_trace(const RunConfig& config, const ReinforcementPrediction& prediction) {
+std::string phases_trace(const RunConfig& config, const std::vector<TracedStep>& steps) {
   const bool pools = config.reinforcement.rollout.own_ranks();
   const auto microseconds = [](Seconds time) { return time.value * 1e6; };
   OrderedJson events = OrderedJson::array();
-  for (int lane = 0; lane < (pools ? 2 : 1); ++lane) {
-    events.push_back({{"name", "thread_name"},
-                      {"ph", "M"},
-                      {"pid", 0},
-                      {"tid", lane},
-                      {"args", {{"name", lane == 1 ? "rollout" : "training"}}}});
-    for (const StepPhase& phase : prediction.phases) {
-      if (!is_on_lane(phase, lane, pools)) continue;
-      events.push_back({{"name", phase_label(config, phase)},
-                        {"ph", "X"},
-                        {"pid", 0},
+  for (std::size_t process = 0; process < steps.size(); ++process) {
+    events.push_back(
+        {{"name", "process_name"}, {"ph", "M"}, {"pid", process}, {"args", {{"name", steps[process].name}}}});
+    for (int lane = 0; lane < (pools ? 2 : 1); ++lane) {
+      events.push_back({{"name", "thread_name"},
+                        {"ph", "M"},
+                        {"pid", process},
                         {"tid", lane},
-                        {"ts", microseconds(phase.start)},
-                        {"dur", microseconds(phase.time)}});
-      if (phase.memory.empty() || phase.on_rollout_ranks || lane == 1) continue;
-      events.push_back({{"name", "device memory of a rank that trains"},
-                        {"ph", "C"},
-                        {"pid", 0},
-                        {"ts", microseconds(phase.start)},
-                        {"args", {{"bytes", phase.needed.value}}}});
+                        {"args", {{"name", lane == 1 ? "rollout" : "training"}}}});
+      for (const StepPhase& phase : steps[process].phases) {
+        if (!is_on_lane(phase, lane, pools)) continue;
+        events.push_back({{"name", phase_label(config, phase)},
+                          {"ph", "X"},
+                          {"pid", process},
+                          {"tid", lane},
+                          {"ts", microseconds(phase.start)},
+                          {"dur", microseconds(phase.time)}});
+        if (phase.needed == Bytes{} || phase.on_rollout_ranks || lane == 1) continue;
+        events.push_back({{"name", "device memory of a rank that trains"},
+                          {"ph", "C"},
+                          {"pid", process},
+                          {"ts", microseconds(phase.start)},
+                          {"args", {{"bytes", phase.needed.value}}}});
+      }
     }
   }
   OrderedJson json;
   json["displayTimeUnit"] = "ms";
   json["traceEvents"] = std::move(events);
   return output_json(json, -1) + "\n";
+}
+
+void check_phases_trace(const RunConfig& config, const std::string& path) {
+  if (!path.ends_with(".pftrace") && !path.ends_with(".perfetto-trace")) return;
+  throw InputError(fmt::format(
+      "--trace: found a Perfetto protobuf with task {}, expected a name that ends in .json, which "
+      "ui.perfetto.dev opens, too; change it",
+      task_name(config.generation.task)));
 }
 
 }  // namespace plumbline

@@ -1,7 +1,8 @@
-// Phases of a predicted step of reinforcement learning over time: a picture, and a file for trace viewers.
+// Phases of a step of reinforcement learning over time: a picture, and a file for trace viewers.
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "analysis/reinforcement/reinforcement_prediction.hpp"
 #include "core/config/run_config.hpp"
@@ -11,7 +12,15 @@ namespace plumbline {
 /// SVG: a lane for the ranks that train, one for those of the rollout alone, and device memory below.
 std::string phases_svg(const RunConfig& config, const ReinforcementPrediction& prediction);
 
-/// Chrome's trace event JSON: a thread for each lane, a counter of device memory.
-std::string phases_trace(const RunConfig& config, const ReinforcementPrediction& prediction);
+struct TracedStep {
+  std::string name;  // predicted, measured
+  std::vector<StepPhase> phases;
+};
+
+/// Chrome's trace event JSON: a process for each step, a thread for each lane, a counter of device memory.
+std::string phases_trace(const RunConfig& config, const std::vector<TracedStep>& steps);
+
+/// The one task's trace file whose name is not of this format: throws InputError.
+void check_phases_trace(const RunConfig& config, const std::string& path);
 
 }  // namespace plumbline
