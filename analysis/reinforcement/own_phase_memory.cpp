@@ -41,7 +41,10 @@ struct ModelOnRank {
 
   static StageShape shape_of(const TrainingModel& of, int pipeline_rank) {
     RunConfig config = of.config;
-    if (!of.trained) config.parallel.dp.zero_stage = 0;
+    if (!of.trained) {
+      config.parallel.dp.zero_stage = 0;
+      config.recompute = {};
+    }
     return stage_shapes(config, config.parallel.pipeline)[static_cast<std::size_t>(pipeline_rank)];
   }
 

@@ -142,7 +142,7 @@ TEST_F(RunReinforcement, PredictsTheMemoryOfPhases) {
        {std::pair<std::string, bool>("", false),
         {"--tp 2 --set task=ppo" + colocated, false},
         {"--tp 2 --sequence-parallel" + pipeline, true},
-        {"--pp 2 --precision bf16", false},
+        {"--pp 2 --precision bf16 --set recompute_granularity=selective", false},
         {"--pp 2 --set task=ppo --set reward_model=" + critic() + split, true},
         {"--tp 2 --set reward_model=" + critic() + colocated, false},
         {"--world-size 2 --zero-stage 1 --set kl_loss_coef=0" + split, true},
