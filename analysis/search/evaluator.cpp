@@ -17,13 +17,6 @@
 namespace plumbline {
 namespace {
 
-/// Keys of a family's candidate that takes least memory beyond what it holds.
-SearchKeys smallest_work(const SearchFamily& family) {
-  SearchKeys keys = family.keys;
-  keys.half_gradients = family.halves;
-  return keys;
-}
-
 /// Takes from another shape of the step the topics that ZeRO stage and type of gradients decide.
 void take_sharding(const StageShape& from, StageShape& shape) {
   shape.sharding = from.sharding;
@@ -32,37 +25,26 @@ void take_sharding(const StageShape& from, StageShape& shape) {
   shape.expert = from.expert;
 }
 
-/// Memory that a rank takes at least beyond what it holds, with groups of `few` to `many` recomputed layers:
-/// the inputs that the largest ones keep, the work of the smallest.
-Bytes working_of(const SearchSchedules::Entry& entry, StepModel& model, int rank, int few, int many) {
-  StageKinds& kinds = model.kinds;
-  std::vector<StageProfiles> profiles(kinds.first_stage.size());
-  const MemoryPlan::Rank& plan = entry.memory.ranks[static_cast<std::size_t>(rank)];
-  for (const MemoryPlan::Item& item : plan.items) {
-    const ActionType type = item.action.type;
-    StageProfiles& known = profiles[kinds.of_stage[item.action.stage]];
-    if (known.has(type, item.with_extra)) continue;
-    if (ends_step(type)) {  // takes less on a rank with fewer states
-      known.add(type, item.with_extra, ActionProfile());
-      continue;
-    }
-    StageShape& shape = kinds.shapes[item.action.stage];
-    shape.recomputation.layers = many;
-    ActionProfile profile = action_profile(shape, type, item.with_extra);
-    shape.recomputation.layers = few;
-    if (few < many) {
-      const ActionProfile other = action_profile(shape, type, item.with_extra);
-      if (other.peak.total() < profile.peak.total()) profile.peak = other.peak;
-    }
-    known.add(type, item.with_extra, profile);
-  }
-  std::vector<StageProfiles*> all;
-  all.reserve(profiles.size());
-  for (StageProfiles& each : profiles) all.push_back(&each);
-  for (const std::size_t stage : kinds.stages_held[static_cast<std::size_t>(rank)])
-    kinds.shapes[stage].recomputation.layers = few;
-  const RankMemory memory = predict_rank_memory(model, entry.step, entry.memory, all, rank);
-  return memory.peak.total() - memory.held.total();
+/// The kind of stage with most of the model's layers.
+std::size_t largest_kind(const StageKinds& kinds) {
+  std::vector<std::int64_t> layers(kinds.first_stage.size());
+  for (std::size_t stage = 0; stage < kinds.of_stage.size(); ++stage)
+    layers[kinds.of_stage[stage]] += kinds.shapes[stage].layers;
+  return static_cast<std::size_t>(std::max_element(layers.begin(), layers.end()) - layers.begin());
+}
+
+/// The lesser of two profiles at its fullest, with what the first one leaves.
+ActionProfile lesser(const StageProfiles::Entry& first, const StageProfiles::Entry& second) {
+  ActionProfile profile = first.profile;
+  if (second.peak_total < first.peak_total) profile.peak = second.profile.peak;
+  return profile;
+}
+
+/// Both ends of a pipeline: mostly one of them is the fullest rank.
+std::vector<int> ends_of(const StageKinds& kinds) {
+  const auto last = static_cast<int>(kinds.of_rank.size()) - 1;
+  if (kinds.of_rank.back() == kinds.of_rank.front()) return {0};
+  return {0, last};
 }
 
 std::vector<StageProfiles*> profiles_of(const std::vector<StageMemo::Stage*>& stages) {
@@ -177,13 +159,12 @@ Seconds Evaluator::least_step(const SearchKeys& keys, const SearchSchedules::Ent
   return entry.bound.of(bounding_costs(entry, model.kinds, stages_of(model.kinds)), longer_than(entry));
 }
 
-Bytes Evaluator::least_peak(const SearchKeys& keys, const SearchSchedules::Entry& entry,
-                            const StepModel& model) {
+Bytes Evaluator::least_peak(const SearchSchedules::Entry& entry, const StepModel& model) {
   const std::vector<StageProfiles*> profiles = profiles_of(stages_of(model.kinds));
-  const auto of = [&](int rank) {
-    return predict_rank_memory(model, entry.step, entry.memory, profiles, rank).peak.total();
-  };
-  return std::max(of(0), of(keys.pipeline - 1));
+  Bytes peak;
+  for (const int rank : ends_of(model.kinds))
+    peak = std::max(peak, predict_rank_memory(model, entry.step, entry.memory, profiles, rank).peak.total());
+  return peak;
 }
 
 double Evaluator::longer_than(const SearchSchedules::Entry& entry) const {
@@ -199,64 +180,119 @@ std::vector<StageMemo::Stage*> Evaluator::stages_of(const StageKinds& kinds) {
   return stages;
 }
 
-std::optional<Evaluator::FamilyBounds> Evaluator::bounds(const SearchFamily& family) {
-  const SearchKeys keys = smallest_work(family);
+Bytes Evaluator::working(const SearchSchedules::Entry& entry, StepModel& model, int rank, int groups) {
+  StageKinds& kinds = model.kinds;
+  const double contention = collective_contention(config_, hardware_, software_);
+  std::vector<StageProfiles> profiles(kinds.first_stage.size());
+  for (const MemoryPlan::Item& item : entry.memory.ranks[static_cast<std::size_t>(rank)].items) {
+    const ActionType type = item.action.type;
+    StageProfiles& known = profiles[kinds.of_stage[item.action.stage]];
+    if (known.has(type, item.with_extra)) continue;
+    if (ends_step(type)) {  // takes less on a rank with fewer states
+      known.add(type, item.with_extra, ActionProfile());
+      continue;
+    }
+    StageShape& shape = kinds.shapes[item.action.stage];
+    const auto with_groups = [&](int layers) {
+      shape.recomputation.layers = layers;
+      return memo_.stage(shape, contention).memory.of(shape, type, item.with_extra);
+    };
+    const StageProfiles::Entry large = with_groups(groups);
+    known.add(type, item.with_extra, groups == 1 ? large.profile : lesser(large, with_groups(1)));
+  }
+  std::vector<StageProfiles*> all;
+  all.reserve(profiles.size());
+  for (StageProfiles& each : profiles) all.push_back(&each);
+  const RankMemory memory = predict_rank_memory(model, entry.step, entry.memory, all, rank);
+  return memory.peak.total() - memory.held.total();
+}
+
+std::optional<Evaluator::Floor> Evaluator::floor(const SearchFamily& family) {
+  SearchKeys keys = family.keys;
+  keys.half_gradients = family.halves;
   set_keys(keys, config_);
   const SearchSchedules::Entry* entry = schedule_of(keys, false);
   if (entry == nullptr) return std::nullopt;
   StepModel model(config_, entry->step.once, software_);
   StageKinds& kinds = model.kinds;
-  FamilyBounds bounds;
-  for (const int rank : {0, keys.pipeline - 1}) {  // mostly one of them is the fullest
-    const Bytes working = working_of(*entry, model, rank, 1, family.groups);
-    if (working > bounds.working) {
-      bounds.working = working;
-      bounds.rank = rank;
+  Floor floor;
+  const std::size_t kind = largest_kind(kinds);
+  const StageShape& shape = kinds.shapes[kinds.first_stage[kind]];
+  StageMemo::Stage& stage = memo_.stage(shape, collective_contention(config_, hardware_, software_));
+  Costs costs;
+  costs.stages.resize(kinds.shapes.size());
+  fill_passes(*entry, shape, stage);
+  for (std::size_t i = 0; i < kinds.of_stage.size(); ++i)
+    if (kinds.of_stage[i] == kind) costs.stages[i] = stage.passes->costs;
+  floor.at_least = entry->bound.of(costs, longer_than(*entry));
+  for (const int rank : ends_of(kinds)) {
+    const Bytes work = working(*entry, model, rank, family.groups);
+    std::vector<StageShape> held = kinds.on_rank(rank);
+    std::optional<Bytes> least;
+    for (const int zero : family.zeros) {
+      if (zero != keys.zero) {
+        SearchKeys sharded = keys;
+        sharded.zero = zero;
+        set_keys(sharded, config_);
+        const StageShape common = common_shape(config_, software_);
+        for (StageShape& each : held) take_sharding(common, each);
+      }
+      const Bytes bytes = held_bytes(held, config_).total();
+      if (!least || bytes < *least) least = bytes;
     }
+    floor.peak = std::max(floor.peak, *least + work);
+    set_keys(keys, config_);
   }
-  std::vector<StageShape> on_rank = kinds.on_rank(bounds.rank);
-  std::array<Seconds, 2> least;  // of both types of gradients
+  return floor;
+}
+
+std::optional<Evaluator::FamilyBounds> Evaluator::bounds(const SearchFamily& family) {
+  set_keys(family.keys, config_);
+  const SearchSchedules::Entry* entry = schedule_of(family.keys, false);
+  if (entry == nullptr) return std::nullopt;
+  StepModel model(config_, entry->step.once, software_);
+  StageKinds& kinds = model.kinds;
+  const std::vector<int> ends = ends_of(kinds);
+  FamilyBounds bounds;
+  std::vector<Bytes> work(ends.size());  // of the ranks at both ends, with this ZeRO stage
+  std::array<Seconds, 2> least;          // of both types of gradients
   visit_group(family, 1, [&](const SearchKeys& variant) {
-    set_keys(variant, config_);
-    const StageShape common = common_shape(config_, software_);
-    for (StageShape& shape : on_rank) take_sharding(common, shape);
-    bounds.held.push_back(held_bytes(on_rank, config_).total());
-    Seconds& passes = least[variant.half_gradients ? 1 : 0];
-    if (variant.zero == family.zeros.front()) {
-      for (const std::size_t stage : kinds.first_stage) take_sharding(common, kinds.shapes[stage]);
-      passes = entry->bound.of(pass_costs(*entry, kinds, stages_of(kinds)), longer_than(*entry));
+    const bool least_zero = variant.zero == family.zeros.front();
+    if (!variant.half_gradients && (least_zero || variant.zero >= 2)) {
+      SearchKeys smallest = variant;
+      smallest.half_gradients = family.halves;
+      take(smallest, model);
+      for (std::size_t i = 0; i < ends.size(); ++i) work[i] = working(*entry, model, ends[i], family.groups);
     }
+    take(variant, model);
+    Bytes peak;
+    for (std::size_t i = 0; i < ends.size(); ++i)
+      peak = std::max(peak, held_bytes(kinds.on_rank(ends[i]), config_).total() + work[i]);
+    bounds.peaks.push_back(peak);
+    Seconds& passes = least[variant.half_gradients ? 1 : 0];
+    if (least_zero) passes = entry->bound.of(pass_costs(*entry, kinds, stages_of(kinds)), longer_than(*entry));
     bounds.steps.push_back(passes);
   });
   return bounds;
 }
 
-std::vector<Bytes> Evaluator::working(const SearchFamily& family, const FamilyBounds& bounds) {
-  if (family.groups == 1) return {bounds.working};
-  const SearchKeys keys = smallest_work(family);
-  set_keys(keys, config_);
-  const SearchSchedules::Entry& entry = *schedule_of(keys, false);
-  StepModel model(config_, entry.step.once, software_);
-  std::vector<Bytes> working;
-  for (int group = 1; group <= family.groups; ++group)
-    working.push_back(working_of(entry, model, bounds.rank, group, group));
-  return working;
+void Evaluator::fill_passes(const SearchSchedules::Entry& entry, const StageShape& shape,
+                            StageMemo::Stage& stage) {
+  const Load load = least_load(config_, hardware_, software_);
+  if (!shape.mixture() || shape.traits.own_lists) {
+    memo_.passes(stage, shape, entry.present, load);
+    return;
+  }
+  // More rows may take less time by measured products: a bound has the prediction's.
+  StageShape uneven = shape;
+  set_uneven_load(uneven_load(config_), {&uneven, 1});
+  memo_.passes(stage, uneven, entry.present, load);
 }
 
 Costs Evaluator::pass_costs(const SearchSchedules::Entry& entry, const StageKinds& kinds,
                             const std::vector<StageMemo::Stage*>& stages) {
-  const Load load = least_load(config_, hardware_, software_);
-  for (std::size_t kind = 0; kind < stages.size(); ++kind) {
-    const StageShape& shape = kinds.shapes[kinds.first_stage[kind]];
-    if (!shape.mixture() || shape.traits.own_lists) {
-      memo_.passes(*stages[kind], shape, entry.present, load);
-      continue;
-    }
-    // More rows may take less time by measured products: a bound has the prediction's.
-    StageShape uneven = shape;
-    set_uneven_load(uneven_load(config_), {&uneven, 1});
-    memo_.passes(*stages[kind], uneven, entry.present, load);
-  }
+  for (std::size_t kind = 0; kind < stages.size(); ++kind)
+    fill_passes(entry, kinds.shapes[kinds.first_stage[kind]], *stages[kind]);
   Costs costs;
   costs.stages.reserve(kinds.shapes.size());
   for (const std::size_t kind : kinds.of_stage) costs.stages.push_back(stages[kind]->passes->costs);

@@ -90,24 +90,32 @@ class Evaluator {
   /// the same schedule know it.
   Seconds longest_chain();
 
+  /// Lower bounds of all candidates of a family, cheaper than FamilyBounds and never above them.
+  struct Floor {
+    Seconds at_least;  // of the step
+    Bytes peak;
+  };
+  /// Nothing when the family has no schedule. Both have the least ZeRO stage and the smallest gradients. Of
+  /// the time, only the stages with most layers are in it: the others' passes take at least nothing. The
+  /// peak adds up the least that any ZeRO stage holds and the work of the least one, which gathers nothing.
+  std::optional<Floor> floor(const SearchFamily& family);
+
   /// Bounds that no candidate of a family falls below.
   struct FamilyBounds {
     std::vector<Seconds> steps;  // by variant, in the order of visit_group(): a step, without its end
-    std::vector<Bytes> held;     // the same: memory of a rank for the whole run
-    Bytes working;               // that it takes beyond it, with groups of any size
-    int rank = 0;                // of the pipeline
+    std::vector<Bytes> peaks;    // the same: memory of a rank, with groups of any size
     Seconds at_least() const { return *std::min_element(steps.begin(), steps.end()); }
-    Bytes peak() const { return *std::min_element(held.begin(), held.end()) + working; }
+    Bytes peak() const { return *std::min_element(peaks.begin(), peaks.end()); }
   };
-  /// Nothing when the family has no schedule. Both bounds are of the least ZeRO stage, whose passes
-  /// gather and scatter nothing; `steps` are of groups of one layer, which recompute least.
+  /// Nothing when the family has no schedule. `steps` are of the least ZeRO stage, whose passes gather and
+  /// scatter nothing, and of groups of one layer, which recompute least. `peaks` are of what the largest
+  /// groups keep and the smallest ones work with.
   std::optional<FamilyBounds> bounds(const SearchFamily& family);
   /// Calls `found(place, keys, peak, at_least)` for the candidates of a family, with their place in it: those
   /// for which `open(keys, peak, at_least)` holds with what they take at least.
   template <class Open, class Found>
   void visit_open(const SearchFamily& family, const FamilyBounds& bounds, const Open& open,
                   const Found& found) {
-    const std::vector<Bytes> least = working(family, bounds);
     set_keys(family.keys, config_);
     const SearchSchedules::Entry& entry = *schedule_of(family.keys, false);
     StepModel model(config_, entry.step.once, software_);
@@ -117,12 +125,12 @@ class Evaluator {
       std::size_t variant = 0;
       visit_group(family, size, [&](const SearchKeys& keys) {
         const std::size_t at = place++;
-        Bytes peak = bounds.held[variant] + least[static_cast<std::size_t>(size) - 1];
+        Bytes peak = bounds.peaks[variant];
         const Seconds passes = bounds.steps[variant];
         std::optional<Seconds>& step = steps[variant++];
         if (!open(keys, peak, step.value_or(passes))) return;
         take(keys, model);
-        peak = std::max(peak, least_peak(keys, entry, model));  // cheaper than the step, and closes most
+        peak = std::max(peak, least_peak(entry, model));  // cheaper than the step, and closes most
         if (!open(keys, peak, step.value_or(passes))) return;
         // Larger groups may hide more of what every pass gathers and scatters.
         if (!step || keys.zero >= 2) step = least_step(keys, entry, model);
@@ -136,20 +144,23 @@ class Evaluator {
   Candidate predicted(const SearchKeys& keys, bool whole = true);
 
  private:
-  /// FamilyBounds::working by size of the groups, from 1 on.
-  std::vector<Bytes> working(const SearchFamily& family, const FamilyBounds& bounds);
+  /// Memory that a rank takes at least beyond what it holds, with groups of one to `groups` recomputed
+  /// layers: the inputs that the largest ones keep, the work of the smallest. Changes the model's groups.
+  Bytes working(const SearchSchedules::Entry& entry, StepModel& model, int rank, int groups);
   /// Makes the model that of another candidate of its family.
   void take(const SearchKeys& keys, StepModel& model);
   /// Bound of a candidate's step.
   Seconds least_step(const SearchKeys& keys, const SearchSchedules::Entry& entry, StepModel& model);
   /// Memory of the ranks at both ends of the pipeline, of which mostly one is the fullest.
-  Bytes least_peak(const SearchKeys& keys, const SearchSchedules::Entry& entry, const StepModel& model);
+  Bytes least_peak(const SearchSchedules::Entry& entry, const StepModel& model);
   /// As of SearchSchedules, `whole` or short; most candidates have that of the one before.
   const SearchSchedules::Entry* schedule_of(const SearchKeys& keys, bool whole);
   /// The candidate's micro-batches over those of a short schedule.
   double longer_than(const SearchSchedules::Entry& entry) const;
   /// Stages by kind.
   std::vector<StageMemo::Stage*> stages_of(const StageKinds& kinds);
+  /// Fills in the costs of a stage's passes.
+  void fill_passes(const SearchSchedules::Entry& entry, const StageShape& shape, StageMemo::Stage& stage);
   /// Costs of the passes alone, none of which exceeds those that predict() simulates. `stages`: by kind.
   Costs pass_costs(const SearchSchedules::Entry& entry, const StageKinds& kinds,
                    const std::vector<StageMemo::Stage*>& stages);

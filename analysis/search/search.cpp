@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <limits>
 #include <numeric>
 #include <optional>
 #include <queue>
@@ -22,11 +23,19 @@ namespace {
 /// A family before any of its candidates is looked at.
 struct OpenFamily {
   SearchFamily family;
-  Evaluator::FamilyBounds bounds;
-  Seconds at_least;
+  Seconds at_least;  // Evaluator::Floor
   Bytes peak;
   std::size_t order = 0;  // place of the first candidate in the order of the search
   int region = 0;
+};
+
+/// A family whose floor rules it in.
+struct BoundedFamily {
+  const OpenFamily* of = nullptr;
+  Evaluator::FamilyBounds bounds;
+  Seconds at_least;
+  Bytes peak;
+  std::size_t order = 0;
 };
 
 /// A candidate before its time is known.
@@ -200,7 +209,7 @@ class Search {
     SearchResult result;
     const std::vector<OpenFamily> families = gather(explore(progress), result);
     const auto regions = static_cast<std::size_t>(regions_);
-    for (std::size_t next = 0; next < families.size() || !points_.empty();) {
+    for (std::size_t next = 0; next < families.size() || !bounded_.empty() || !points_.empty();) {
       look(1);
       if (progress && regions_ > 0)
         progress(regions_ + static_cast<int>(regions * next / (families.size() + 1)), 2 * regions_);
@@ -208,8 +217,12 @@ class Search {
         result.at_least = least_left(families, next);
         break;
       }
-      if (next < families.size() && (points_.empty() || families[next].at_least <= points_.top().at_least)) {
-        open(families[next++]);
+      const bool family_first = next < families.size() && families[next].at_least <= least_known();
+      if (family_first) {
+        bound(families[next++]);
+      } else if (!bounded_.empty() && (points_.empty() || bounded_.top().at_least <= points_.top().at_least)) {
+        open(bounded_.top());
+        bounded_.pop();
       } else {
         const Point point = points_.top();
         points_.pop();
@@ -237,6 +250,13 @@ class Search {
     if (!explored_all_) return {};
     Seconds least = selection_.fastest().time.step;
     if (next < families.size()) least = std::min(least, families[next].at_least);
+    return std::min(least, least_known());
+  }
+
+  /// Least bound of what waits behind its floor; infinite: nothing does.
+  Seconds least_known() const {
+    Seconds least{std::numeric_limits<double>::infinity()};
+    if (!bounded_.empty()) least = std::min(least, bounded_.top().at_least);
     if (!points_.empty()) least = std::min(least, points_.top().at_least);
     return least;
   }
@@ -268,7 +288,7 @@ class Search {
       evaluator.begin_region();
       std::optional<Point> best;
       evaluator.visit_open(
-          of->family, of->bounds,
+          of->family, *evaluator.bounds(of->family),
           [&](const SearchKeys& keys, Bytes peak, Seconds at_least) {
             return (!request_.wanted || request_.wanted(keys)) && may_fit(peak) &&
                    (!best || at_least < best->at_least);
@@ -323,11 +343,9 @@ class Search {
   void add(const SearchFamily& family, int region, Evaluator& evaluator, Explored& found) const {
     const std::size_t wanted = wanted_in(request_, family);
     if (wanted == 0) return;
-    auto bounds = evaluator.bounds(family);
-    if (!bounds) return;
-    const Seconds at_least = bounds->at_least();
-    const Bytes peak = bounds->peak();
-    found.families.push_back({family, std::move(*bounds), at_least, peak, found.places, region});
+    const auto floor = evaluator.floor(family);
+    if (!floor) return;
+    found.families.push_back({family, floor->at_least, floor->peak, found.places, region});
     found.places += family.size();
     found.candidates += wanted;
   }
@@ -357,14 +375,29 @@ class Search {
     return evaluators_.front();
   }
 
-  /// Looks at a family's candidates, unless none can be among the best or on the front.
-  void open(const OpenFamily& of) {
-    if (!selection_.open(of.peak, of.at_least, true) || (in_a_hurry() && !may_fit(of.peak))) return;
+  /// True if some candidate with these bounds can be among the best or on the front, and there is time for it.
+  bool matters(Bytes peak, Seconds at_least) const {
+    return selection_.open(peak, at_least, true) && (!in_a_hurry() || may_fit(peak));
+  }
+
+  /// Bounds a family's candidates, unless none can matter.
+  void bound(const OpenFamily& of) {
+    if (!matters(of.peak, of.at_least)) return;
+    auto bounds = evaluator_for(of.region).bounds(of.family);
+    const Seconds at_least = std::max(of.at_least, bounds->at_least());
+    const Bytes peak = bounds->peak();
+    if (matters(peak, at_least)) bounded_.push({&of, std::move(*bounds), at_least, peak, of.order});
+  }
+
+  /// Looks at a family's candidates, unless none can matter.
+  void open(const BoundedFamily& bounded) {
+    if (!matters(bounded.peak, bounded.at_least)) return;
+    const OpenFamily& of = *bounded.of;
     const auto may_matter = [&](const SearchKeys& keys, Bytes peak, Seconds at_least) {
       return (!request_.wanted || request_.wanted(keys)) && selection_.open(peak, at_least, true);
     };
     evaluator_for(of.region).visit_open(
-        of.family, of.bounds, may_matter,
+        of.family, bounded.bounds, may_matter,
         [&](std::size_t place, const SearchKeys& keys, Bytes peak, Seconds at_least) {
           points_.push({keys, at_least, peak, of.order + place, of.region});
         });
@@ -392,12 +425,16 @@ class Search {
   }
 
   struct Later {
-    bool operator()(const Point& a, const Point& b) const { return before(b, a); }
+    template <class Bounded>
+    bool operator()(const Bounded& a, const Bounded& b) const {
+      return before(b, a);
+    }
   };
   const SearchRequest& request_;
   SearchSchedules schedules_;
   std::vector<Evaluator> evaluators_;
   Selection selection_;
+  std::priority_queue<BoundedFamily, std::vector<BoundedFamily>, Later> bounded_;
   std::priority_queue<Point, std::vector<Point>, Later> points_;
   int region_ = -1;  // of the first evaluator
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();

@@ -130,6 +130,8 @@ TEST(SearchFamily, NothingFallsBelowItsBounds) {
         std::size_t places = 0;
         for_each_candidate(family, [&](const SearchKeys&) { ++places; });
         EXPECT_EQ(places, family.size());
+        const auto floor = evaluator.floor(family);
+        ASSERT_EQ(floor.has_value(), bounds.has_value());
         if (!bounds) return;
         std::size_t seen = 0;
         const auto open = [](const SearchKeys&, Bytes, Seconds) { return true; };
@@ -144,7 +146,9 @@ TEST(SearchFamily, NothingFallsBelowItsBounds) {
                                EXPECT_LE(at_least, step) << text_of(keys);
                                const std::size_t variant = place % family.size_of_group();
                                EXPECT_LE(bounds->steps[variant], step);
-                               EXPECT_LE(bounds->held[variant] + bounds->working, exact->peak);
+                               EXPECT_LE(floor->at_least, step) << text_of(keys);
+                               EXPECT_LE(floor->peak, exact->peak) << text_of(keys);
+                               EXPECT_LE(bounds->peaks[variant], exact->peak) << text_of(keys);
                                ++compared;
                              });
         EXPECT_EQ(seen, family.size());
