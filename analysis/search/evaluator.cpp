@@ -204,7 +204,8 @@ Bytes Evaluator::working(const SearchSchedules::Entry& entry, StepModel& model, 
   all.reserve(profiles.size());
   for (StageProfiles& each : profiles) all.push_back(&each);
   const RankMemory memory = predict_rank_memory(model, entry.step, entry.memory, all, rank);
-  return memory.peak.total() - memory.held.total();
+  constexpr Bytes kRounding{4096};  // parts of bytes that larger groups round otherwise
+  return memory.peak.total() - memory.held.total() - kRounding;
 }
 
 std::optional<Evaluator::Floor> Evaluator::floor(const SearchFamily& family) {
@@ -225,28 +226,26 @@ std::optional<Evaluator::Floor> Evaluator::floor(const SearchFamily& family) {
   for (std::size_t i = 0; i < kinds.of_stage.size(); ++i)
     if (kinds.of_stage[i] == kind) costs.stages[i] = stage.passes->costs;
   floor.at_least = entry->bound.of(costs, longer_than(*entry));
-  for (const int rank : ends_of(kinds)) {
-    const Bytes work = working(*entry, model, rank, family.groups);
-    std::vector<StageShape> held = kinds.on_rank(rank);
-    std::optional<Bytes> least;
-    for (const int zero : family.zeros) {
-      if (zero != keys.zero) {
-        SearchKeys sharded = keys;
-        sharded.zero = zero;
-        set_keys(sharded, config_);
-        const StageShape common = common_shape(config_, software_);
-        for (StageShape& each : held) take_sharding(common, each);
-      }
-      const Bytes bytes = held_bytes(held, config_).total();
-      if (!least || bytes < *least) least = bytes;
+  const Bytes work = working(*entry, model, 0, family.groups);
+  std::vector<StageShape> held = kinds.on_rank(0);
+  std::optional<Bytes> least;
+  for (const int zero : family.zeros()) {
+    if (zero != keys.zero) {
+      SearchKeys sharded = keys;
+      sharded.zero = zero;
+      set_keys(sharded, config_);
+      const StageShape common = common_shape(config_, software_);
+      for (StageShape& each : held) take_sharding(common, each);
     }
-    floor.peak = std::max(floor.peak, *least + work);
-    set_keys(keys, config_);
+    const Bytes bytes = held_bytes(held, config_).total();
+    if (!least || bytes < *least) least = bytes;
   }
+  floor.peak = *least + work;
   return floor;
 }
 
-std::optional<Evaluator::FamilyBounds> Evaluator::bounds(const SearchFamily& family) {
+std::optional<Evaluator::FamilyBounds> Evaluator::bounds(const SearchFamily& family,
+                                                         const std::function<bool(Bytes)>& open) {
   set_keys(family.keys, config_);
   const SearchSchedules::Entry* entry = schedule_of(family.keys, false);
   if (entry == nullptr) return std::nullopt;
@@ -255,10 +254,8 @@ std::optional<Evaluator::FamilyBounds> Evaluator::bounds(const SearchFamily& fam
   const std::vector<int> ends = ends_of(kinds);
   FamilyBounds bounds;
   std::vector<Bytes> work(ends.size());  // of the ranks at both ends, with this ZeRO stage
-  std::array<Seconds, 2> least;          // of both types of gradients
   visit_group(family, 1, [&](const SearchKeys& variant) {
-    const bool least_zero = variant.zero == family.zeros.front();
-    if (!variant.half_gradients && (least_zero || variant.zero >= 2)) {
+    if (!variant.half_gradients && (variant.zero == family.keys.zero || variant.zero >= 2)) {
       SearchKeys smallest = variant;
       smallest.half_gradients = family.halves;
       take(smallest, model);
@@ -269,9 +266,16 @@ std::optional<Evaluator::FamilyBounds> Evaluator::bounds(const SearchFamily& fam
     for (std::size_t i = 0; i < ends.size(); ++i)
       peak = std::max(peak, held_bytes(kinds.on_rank(ends[i]), config_).total() + work[i]);
     bounds.peaks.push_back(peak);
-    Seconds& passes = least[variant.half_gradients ? 1 : 0];
-    if (least_zero) passes = entry->bound.of(pass_costs(*entry, kinds, stages_of(kinds)), longer_than(*entry));
-    bounds.steps.push_back(passes);
+  });
+  if (!open(bounds.peak())) return std::nullopt;
+  std::array<Seconds, 2> passes;  // of both types of gradients
+  visit_group(family, 1, [&](const SearchKeys& variant) {
+    Seconds& of_type = passes[variant.half_gradients ? 1 : 0];
+    if (variant.zero == family.keys.zero) {
+      take(variant, model);
+      of_type = entry->bound.of(pass_costs(*entry, kinds, stages_of(kinds)), longer_than(*entry));
+    }
+    bounds.steps.push_back(of_type);
   });
   return bounds;
 }

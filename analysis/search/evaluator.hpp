@@ -97,7 +97,8 @@ class Evaluator {
   };
   /// Nothing when the family has no schedule. Both have the least ZeRO stage and the smallest gradients. Of
   /// the time, only the stages with most layers are in it: the others' passes take at least nothing. The
-  /// peak adds up the least that any ZeRO stage holds and the work of the least one, which gathers nothing.
+  /// peak is the first rank's: the least that any ZeRO stage holds, and the work of the least stage, which
+  /// gathers nothing.
   std::optional<Floor> floor(const SearchFamily& family);
 
   /// Bounds that no candidate of a family falls below.
@@ -107,10 +108,11 @@ class Evaluator {
     Seconds at_least() const { return *std::min_element(steps.begin(), steps.end()); }
     Bytes peak() const { return *std::min_element(peaks.begin(), peaks.end()); }
   };
-  /// Nothing when the family has no schedule. `steps` are of the least ZeRO stage, whose passes gather and
-  /// scatter nothing, and of groups of one layer, which recompute least. `peaks` are of what the largest
-  /// groups keep and the smallest ones work with.
-  std::optional<FamilyBounds> bounds(const SearchFamily& family);
+  /// Nothing when the family has no schedule, or when `open(peak)` is false: times take longer to find than
+  /// memory. `steps` are of the least ZeRO stage, whose passes gather and scatter nothing, and of groups of
+  /// one layer, which recompute least. `peaks` are of what the largest groups keep and the smallest ones work
+  /// with, on the ranks at both ends.
+  std::optional<FamilyBounds> bounds(const SearchFamily& family, const std::function<bool(Bytes)>& open);
   /// Calls `found(place, keys, peak, at_least)` for the candidates of a family, with their place in it: those
   /// for which `open(keys, peak, at_least)` holds with what they take at least.
   template <class Open, class Found>

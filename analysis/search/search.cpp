@@ -220,7 +220,8 @@ class Search {
       const bool family_first = next < families.size() && families[next].at_least <= least_known();
       if (family_first) {
         bound(families[next++]);
-      } else if (!bounded_.empty() && (points_.empty() || bounded_.top().at_least <= points_.top().at_least)) {
+      } else if (!bounded_.empty() &&
+                 (points_.empty() || bounded_.top().at_least <= points_.top().at_least)) {
         open(bounded_.top());
         bounded_.pop();
       } else {
@@ -288,7 +289,7 @@ class Search {
       evaluator.begin_region();
       std::optional<Point> best;
       evaluator.visit_open(
-          of->family, *evaluator.bounds(of->family),
+          of->family, *evaluator.bounds(of->family, [](Bytes) { return true; }),
           [&](const SearchKeys& keys, Bytes peak, Seconds at_least) {
             return (!request_.wanted || request_.wanted(keys)) && may_fit(peak) &&
                    (!best || at_least < best->at_least);
@@ -375,7 +376,7 @@ class Search {
     return evaluators_.front();
   }
 
-  /// True if some candidate with these bounds can be among the best or on the front, and there is time for it.
+  /// True if a candidate with these bounds can be among the best or on the front, for which there is time.
   bool matters(Bytes peak, Seconds at_least) const {
     return selection_.open(peak, at_least, true) && (!in_a_hurry() || may_fit(peak));
   }
@@ -383,7 +384,9 @@ class Search {
   /// Bounds a family's candidates, unless none can matter.
   void bound(const OpenFamily& of) {
     if (!matters(of.peak, of.at_least)) return;
-    auto bounds = evaluator_for(of.region).bounds(of.family);
+    auto bounds =
+        evaluator_for(of.region).bounds(of.family, [&](Bytes peak) { return matters(peak, of.at_least); });
+    if (!bounds) return;
     const Seconds at_least = std::max(of.at_least, bounds->at_least());
     const Bytes peak = bounds->peak();
     if (matters(peak, at_least)) bounded_.push({&of, std::move(*bounds), at_least, peak, of.order});

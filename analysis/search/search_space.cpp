@@ -156,9 +156,10 @@ class RegionVisit {
         set_keys(keys, config_);
         if (why_invalid(config_) || why_model_unlisted(config_, software_)) continue;
       }
-      family.zeros.push_back(zero);
+      if (family.size() == 0) family.keys.zero = zero;
+      family.has_zero[static_cast<std::size_t>(zero)] = true;
     }
-    if (!family.zeros.empty()) visit_(family);
+    if (family.size() > 0) visit_(family);
   }
 
   RunConfig config_;

@@ -1,8 +1,11 @@
 // Every combination of the searched keys that a model, a batch and a number of accelerators allow.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <functional>
+#include <ranges>
 #include <string>
 #include <vector>
 
@@ -37,11 +40,18 @@ std::vector<SearchRegion> search_regions(const RunConfig& config, const SearchLi
 
 /// Candidates that differ in the size of recomputed groups, the ZeRO stage and the gradients' type alone.
 struct SearchFamily {
-  SearchKeys keys;         // of the first one: groups of one layer, the least ZeRO stage, fp32 gradients
-  int groups = 1;          // recompute_layers from 1 to this
-  std::vector<int> zeros;  // ZeRO stages, ascending
-  bool halves = false;     // gradients in 16 bits too
-  std::size_t size_of_group() const { return zeros.size() * (halves ? 2 : 1); }
+  SearchKeys keys;  // of the first one: groups of one layer, the least ZeRO stage, fp32 gradients
+  int groups = 1;   // recompute_layers from 1 to this
+  std::array<bool, 4> has_zero{};  // by ZeRO stage
+  bool halves = false;             // gradients in 16 bits too
+  /// ZeRO stages, ascending.
+  auto zeros() const {
+    return std::views::iota(0, 4) |
+           std::views::filter([this](int zero) { return has_zero[static_cast<std::size_t>(zero)]; });
+  }
+  std::size_t size_of_group() const {
+    return static_cast<std::size_t>(std::ranges::count(has_zero, true)) * (halves ? 2 : 1);
+  }
   std::size_t size() const { return static_cast<std::size_t>(groups) * size_of_group(); }
 };
 
@@ -50,7 +60,7 @@ template <class Visit>
 void visit_group(const SearchFamily& family, int group, const Visit& visit) {
   SearchKeys keys = family.keys;
   keys.recompute_layers = group;
-  for (const int zero : family.zeros) {
+  for (const int zero : family.zeros()) {
     keys.zero = zero;
     for (const bool half : {false, true}) {
       if (half && !family.halves) continue;

@@ -47,13 +47,14 @@ SearchRequest any_question(Draws& draws) {
       draws.one_of<std::string>({"plumbline", "plumbline", "plumbline", "megatron-core", "megatron-bridge",
                                  "torchtitan", "torchtitan-2025", "deepspeed", "megatron-zero-bubble",
                                  "megatron-vocabulary", "nemo-2025", "megatron-2021"});
-  config.model =
-      *find_preset(draws.one_of<std::string>({"gpt2-124m", "llama-3.1-8b", "mixtral-8x7b", "qwen3-8b"}));
+  config.model = *find_preset(draws.one_of<std::string>(
+      {"gpt2-124m", "llama-3.1-8b", "mixtral-8x7b", "qwen3-8b", "qwen3-235b-a22b"}));
   config.model.layers = draws.one_of({2, 3, 4, 6});
-  if (config.model.mixture) config.model.mixture.experts = draws.one_of({2, 4});
+  if (config.model.mixture)
+    config.model.mixture.experts = config.model.mixture.top_k > 2 ? 8 : draws.one_of({2, 4});
   const bool context = draws.one_of({0, 0, 1}) == 1;
   request.limits.context = context ? 2 : 1;
-  config.batch = {.seq_length = draws.one_of({512, 1024}),
+  config.batch = {.seq_length = draws.one_of({512, 1024, 32768}),
                   .micro_batch_size = 1,
                   .global_batch_size = draws.one_of({4, 8, 12, 32})};
   config.numerics.precision = DType::bf16;
@@ -126,7 +127,7 @@ TEST(SearchFamily, NothingFallsBelowItsBounds) {
     for (const SearchRegion& region : search_regions(request.config, request.limits)) {
       evaluator.begin_region();
       visit_region(request.config, region, selects(request.config), [&](const SearchFamily& family) {
-        const auto bounds = evaluator.bounds(family);
+        const auto bounds = evaluator.bounds(family, [](Bytes) { return true; });
         std::size_t places = 0;
         for_each_candidate(family, [&](const SearchKeys&) { ++places; });
         EXPECT_EQ(places, family.size());
