@@ -5,7 +5,6 @@
 #include <array>
 #include <cstdint>
 #include <functional>
-#include <ranges>
 #include <string>
 #include <vector>
 
@@ -38,6 +37,14 @@ int context_for_sequence(std::int64_t seq_length);
 /// tensor sizes that divide the tensor size, and the software's dispatchers unless `config` names one.
 std::vector<SearchRegion> search_regions(const RunConfig& config, const SearchLimits& limits = {});
 
+/// Some of the four, without memory of their own: a search makes a list for every family.
+struct ZeroStages {
+  std::array<int, 4> list{};
+  std::size_t count = 0;
+  const int* begin() const { return list.data(); }
+  const int* end() const { return list.data() + count; }
+};
+
 /// Candidates that differ in the size of recomputed groups, the ZeRO stage and the gradients' type alone.
 struct SearchFamily {
   SearchKeys keys;  // of the first one: groups of one layer, the least ZeRO stage, fp32 gradients
@@ -45,9 +52,11 @@ struct SearchFamily {
   std::array<bool, 4> has_zero{};  // by ZeRO stage
   bool halves = false;             // gradients in 16 bits too
   /// ZeRO stages, ascending.
-  auto zeros() const {
-    return std::views::iota(0, 4) |
-           std::views::filter([this](int zero) { return has_zero[static_cast<std::size_t>(zero)]; });
+  ZeroStages zeros() const {
+    ZeroStages made;
+    for (int zero = 0; zero < 4; ++zero)
+      if (has_zero[static_cast<std::size_t>(zero)]) made.list[made.count++] = zero;
+    return made;
   }
   std::size_t size_of_group() const {
     return static_cast<std::size_t>(std::ranges::count(has_zero, true)) * (halves ? 2 : 1);
