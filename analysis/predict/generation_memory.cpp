@@ -25,8 +25,10 @@ Bytes layers_of(StageShape pass) {
   return action_profile(pass, ActionType::teacher_forward, false).peak.total();
 }
 
+/// `shape`: of a pass of some prompts. A decoding step has logits of all sequences.
 GenerationMemory engine_memory(const RunConfig& config, const StageShape& shape) {
-  const MemoryBreakdown held = held_bytes(shape, generation_pass(config, config.prompt_tokens()));
+  const RunConfig pass = generation_pass(prefilled_at_once(config), config.prompt_tokens());
+  const MemoryBreakdown held = held_bytes(shape, pass);
   const std::int64_t logits =
       shape.place.last ? config.batch.micro_batch_size * shape.ends.vocab * shape.numerics.e() : 0;
   GenerationMemory rank;
@@ -86,7 +88,7 @@ std::vector<GenerationMemory> generation_memory(const RunConfig& config) {
   const RunConfig batch = engine ? prefilled_at_once(config) : config;
   std::vector<GenerationMemory> ranks;
   for (const StageShape& shape : generation_shapes(batch, config.prompt_tokens())) {
-    GenerationMemory rank = engine ? engine_memory(batch, shape) : own_memory(config, shape);
+    GenerationMemory rank = engine ? engine_memory(config, shape) : own_memory(config, shape);
     rank.pipeline_rank = static_cast<int>(ranks.size());
     rank.cache =
         kv_cache_bytes(shape, config.batch.micro_batch_size, cached_tokens_per_sequence(config), engine);

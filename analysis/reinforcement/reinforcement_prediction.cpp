@@ -81,9 +81,10 @@ class Phases {
     return moves_.to_host(moved.parameters) +
            Seconds{static_cast<double>(moved.optimizer.value) / costs_.optimizer_rate};
   }
-  /// Places on the device are allocated again, and gradients begin at 0.
+  /// Places on the device are allocated again. Frameworks clear gradients in an update, plumbline here.
   Seconds load_time(std::size_t model) const {
     const OffloadedModel moved = offloaded(models_[model]);
+    if (!is_own_step(config_)) return store_time(model);
     return store_time(model) + moves_.fresh(moved.total() + moved.gradients) + moves_.clear(moved.gradients);
   }
   void copy(const char* name, Seconds states) {

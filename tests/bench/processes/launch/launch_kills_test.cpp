@@ -46,10 +46,14 @@ pid_t parent_of(pid_t process) {
   return -1;
 }
 
+/// A process that starts while /proc is read may be missed, as may be its parent that ends meanwhile: none may
+/// be seen some times in a row.
 bool gone_within(const std::string& token, std::chrono::milliseconds limit) {
+  constexpr int kLooks = 4;
   const auto deadline = std::chrono::steady_clock::now() + limit;
-  while (!processes_with(token).empty()) {
-    if (std::chrono::steady_clock::now() > deadline) return false;
+  for (int empty = 0; empty < kLooks;) {
+    empty = processes_with(token).empty() ? empty + 1 : 0;
+    if (empty == 0 && std::chrono::steady_clock::now() > deadline) return false;
     std::this_thread::sleep_for(5ms);
   }
   return true;
