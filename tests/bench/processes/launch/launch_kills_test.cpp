@@ -46,8 +46,8 @@ pid_t parent_of(pid_t process) {
   return -1;
 }
 
-/// A process that starts while /proc is read may be missed, as may be its parent that ends meanwhile: none may
-/// be seen some times in a row.
+/// A process that starts while /proc is read may be missed, as may be its parent that ends meanwhile: none
+/// may be seen some times in a row.
 bool gone_within(const std::string& token, std::chrono::milliseconds limit) {
   constexpr int kLooks = 4;
   const auto deadline = std::chrono::steady_clock::now() + limit;
