@@ -43,7 +43,7 @@ std::int64_t last_tokens(const StageShape& pass, std::int64_t sequences, bool dr
   const std::int64_t rows = sequences * pass.stream.hidden * pass.numerics.e();
   const std::int64_t statistics = 4 * pass.block.norm_rows * sequences;
   const std::int64_t logits = 4 * sequences * pass.ends.outputs;
-  const std::int64_t chosen = draws ? 0 : 4 * 3 * sequences;
+  const std::int64_t chosen = draws ? 0 : 12 * sequences;  // three numbers each
   const std::int64_t gathered =
       pass.sharding.tensor > 1 ? pass.sharding.tensor * (draws ? logits : chosen) : 0;
   return std::max({stream + rows + 4 * sequences, 2 * rows + statistics + logits,
@@ -60,7 +60,7 @@ GenerationMemory own_memory(const RunConfig& config, StageShape pass) {
   const int ids = (pass.place.first ? 1 : 0) + (pass.place.last ? 1 : 0) + 2 * pass.own_modules();
   GenerationMemory rank;
   rank.parameters = held[Category::parameters];
-  rank.held = held[Category::workspace] - Bytes{4 * ids * shape.stream.tokens};
+  rank.held = held[Category::workspace] - Bytes{shape.stream.tokens * ids * 4};
   const std::int64_t tokens = pass.stream.tokens;
   const std::int64_t tables = 4 * tokens * (1 + pass.attention.rotated);  // positions, cos, sin
   const std::int64_t stream = tokens * pass.stream.hidden * pass.numerics.e();

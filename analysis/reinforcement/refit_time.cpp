@@ -78,7 +78,7 @@ Refit refit_of(const RunConfig& config, const GenerationPrediction& rollout,
   const double on_node =
       std::min(1.0, static_cast<double>(here) / (from.tensor * from.pipeline * from.expert));
   if (!refit.whole) {
-    const Bytes part = refit.weights / (to.tensor * to.pipeline);
+    const Bytes part = refit.weights / to.tensor / to.pipeline;
     const Bytes own = apart ? Bytes{} : share_of(refit.weights, least_own_part(from, to));
     const double busiest = std::max(1.0, static_cast<double>(to.world_size) / from.world_size);
     const Bytes moved = share_of(part - own, busiest);

@@ -20,7 +20,7 @@ struct RefitSplit {
   int parts = 1;          // of a tensor, over tensor ranks and shards of ZeRO 3, or of experts
   int stages = 1;         // of the model
   bool is_there = false;  // a rank's part in the rollout is in what it trains: it receives nothing
-  Bytes pair(Bytes weights) const { return weights / (parts * stages); }  // about what two ranks share
+  Bytes pair(Bytes weights) const { return weights / parts / stages; }  // about what two ranks share
 };
 RefitSplit refit_split(const RunConfig& config);
 

@@ -358,7 +358,7 @@ class Search {
     for (Explored& part : explored) {
       for (OpenFamily& family : part.families) {
         family.order += places;
-        families.push_back(std::move(family));
+        families.push_back(family);
       }
       places += part.places;
       result.configurations += part.candidates;
