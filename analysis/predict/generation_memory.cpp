@@ -1,9 +1,9 @@
-#include "analysis/predict/generation_memory.hpp"
-
+// Memory of task `generate` on a rank.
 #include <algorithm>
 
 #include "analysis/memory/action_memory.hpp"
 #include "analysis/memory/persistent_memory.hpp"
+#include "analysis/predict/generation.hpp"
 #include "analysis/serving/generation_pricing.hpp"
 #include "analysis/serving/inference_engine.hpp"
 #include "analysis/serving/kv_cache.hpp"

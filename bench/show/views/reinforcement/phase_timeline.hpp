@@ -20,7 +20,7 @@ struct TracedStep {
 /// Chrome's trace event JSON: a process for each step, a thread for each lane, a counter of device memory.
 std::string phases_trace(const RunConfig& config, const std::vector<TracedStep>& steps);
 
-/// The one task's trace file whose name is not of this format: throws InputError.
+/// Throws InputError if the file's name asks for Perfetto's protobuf, which is not written for these tasks.
 void check_phases_trace(const RunConfig& config, const std::string& path);
 
 }  // namespace plumbline
