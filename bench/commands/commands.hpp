@@ -21,6 +21,7 @@ void add_bench_command(CLI::App& app, CommandAction& action);
 void add_calibrate_command(CLI::App& app, CommandAction& action);
 void add_convert_command(CLI::App& app, CommandAction& action);
 void add_compare_command(CLI::App& app, CommandAction& action);
+void add_diagnose_command(CLI::App& app, CommandAction& action);
 void add_doctor_command(CLI::App& app, CommandAction& action);
 void add_explain_config_command(CLI::App& app, CommandAction& action);
 void add_export_command(CLI::App& app, CommandAction& action);

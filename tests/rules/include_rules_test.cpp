@@ -40,6 +40,9 @@ struct Room {
 
 /// Every arrow there is, and no other. Tests may include everything.
 constexpr Room kRooms[] = {
+    {"analysis/diagnose", "analysis/diagnose/traces analysis/predict core/base core/config"},
+    {"analysis/diagnose/logs", "core/base"},
+    {"analysis/diagnose/traces", "core/base"},
     {"analysis/hardware", "analysis/silicon core/base core/run core/tensor"},
     {"analysis/hardware/logs", "analysis/hardware core/base"},
     {"analysis/hardware/profiles", "analysis/hardware core/base core/schedule"},
@@ -116,6 +119,9 @@ constexpr Room kRooms[] = {
      "bench/record bench/run "
      "bench/show/views/benchmarks core/base core/config core/config_text core/run "
      "<onednn>"},
+    {"bench/commands/diagnose",
+     "analysis/diagnose analysis/diagnose/logs analysis/diagnose/traces analysis/published bench/commands "
+     "bench/plan bench/show/text bench/show/views/diagnose core/base core/config"},
     {"bench/commands/generate",
      "bench/commands bench/evaluate bench/plan bench/processes/hosts bench/processes/launch bench/run "
      "bench/show/text bench/training/generate bench/training/trainer core/base core/config "
@@ -216,6 +222,8 @@ constexpr Room kRooms[] = {
     {"bench/show/views/cluster",
      "analysis/reliability analysis/stragglers analysis/topology analysis/work bench/record "
      "bench/show/report bench/show/text core/base core/config core/schedule"},
+    {"bench/show/views/diagnose",
+     "analysis/diagnose analysis/diagnose/logs bench/show/text core/base core/config core/config_text"},
     {"bench/show/views/reinforcement",
      "analysis/hardware analysis/reinforcement bench/show/text core/base core/config core/config_text "
      "core/reinforcement"},

@@ -58,6 +58,9 @@ std::vector<Case> all_cases() {
       {"convert", regressed, golden + " other_tp2 --check"},
       {"convert", bad_input, "nowhere tp2"},
       {"convert", rank_failed, golden + " tp1 --tp 1", "ulimit -f 20; trap '' XFSZ;"},
+      {"diagnose", done, "trace.json"},
+      {"diagnose", bad_input, "nowhere"},
+      {"diagnose", rank_failed, "trace.json" + kFull},
       {"doctor", done, ""},
       {"doctor", regressed, "--hosts hosts --config pair.yaml" + kModel},
       {"doctor", regressed, "--nodes --slow-rank 1 --slow-factor 2 --time-limit 0.05"},
@@ -154,6 +157,8 @@ class ExitCodes : public ProgramFolder {
     write("hosts", this_host() + " slots=2\n");
     write("pair.yaml", run + "tensor_model_parallel_size: 2\n");
     write("sizes.csv", "collective,ranks,rankspernode,size,time\nAllReduce,8,8,1024,20\n");
+    write("trace.json",
+          R"([{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 1, "dur": 2}])");
     write("costs.json", R"({"stages": [{"forward_us": 100, "backward_us": 200}]})");
     fs::create_symlink("/dev/full", folder_ / "full.csv");
   }
