@@ -37,6 +37,7 @@ Diagnosis diagnose(const std::vector<ProfileTrace>& traces, std::optional<std::i
                    const GroupSizes& sizes) {
   const std::vector<int> numbers = ranks_of(traces);
   std::vector<StepWindows> windows;
+  windows.reserve(traces.size());
   for (const ProfileTrace& trace : traces) windows.push_back(steps_of(trace));
   Diagnosis made;
   made.step = chosen_step(windows, step);

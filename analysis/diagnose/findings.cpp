@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -106,52 +107,62 @@ std::string host_text(const std::vector<RankBreakdown>& ranks, std::size_t place
   return fmt::format("the host runs no operator{}", gap_text(ranks, place));
 }
 
-/// Excess of one rank over the others, the largest of four kinds.
-StepFinding excess_of(const std::vector<RankBreakdown>& ranks, std::size_t late) {
+/// Operators that one rank executes for longer than the others, relative to all of its operators: an extra
+/// copy, an operator that fell back to a slow kernel.
+std::vector<StepFinding> longer_operators(const std::vector<RankBreakdown>& ranks, std::size_t late,
+                                          double least) {
+  const RankBreakdown& rank = ranks[late];
+  const double all = operators_of(rank.time);
+  const double usual_all =
+      usual_of(ranks, late, [](const RankBreakdown& each) { return operators_of(each.time); });
+  std::vector<StepFinding> found;
+  std::set<std::string> seen;
+  for (const TracedOperator& each : rank.operators) {
+    const bool executed =
+        std::find(std::begin(kOperators), std::end(kOperators), each.share) != std::end(kOperators);
+    if (!executed || !seen.insert(each.name).second) continue;
+    const double seconds = seconds_of_operator(rank, each.name);
+    const double usual = usual_of(
+        ranks, late, [&](const RankBreakdown& other) { return seconds_of_operator(other, each.name); });
+    const double slower = std::max(1.0, (all - seconds) / std::max(1e-12, usual_all - usual));
+    const double more = seconds - usual * slower;
+    if (more < least || seconds < 2 * slower * usual) continue;
+    found.push_back({each.share, rank.rank, more,
+                     fmt::format("{} takes {:.3g} s more than on other ranks", each.name, more),
+                     "compare what this rank executes with the others"});
+  }
+  return found;
+}
+
+/// Excess of one rank over the others, by cause.
+std::vector<StepFinding> excesses_of(const std::vector<RankBreakdown>& ranks, std::size_t late,
+                                     double least) {
   const RankBreakdown& rank = ranks[late];
   const auto excess = [&](TimeShare share) {
     return rank.time[share] -
            usual_of(ranks, late, [share](const RankBreakdown& each) { return each.time[share]; });
   };
+  std::vector<StepFinding> found = longer_operators(ranks, late, least);
   const double usual =
       usual_of(ranks, late, [](const RankBreakdown& each) { return operators_of(each.time); });
-  StepFinding found{TimeShare::other, rank.rank, operators_of(rank.time) - usual, "", ""};
+  double rest = operators_of(rank.time) - usual;
+  for (const StepFinding& each : found) rest -= each.seconds;
+  if (rest >= least) {
+    TimeShare share = TimeShare::product;
+    for (const TimeShare each : kOperators) {
+      if (excess(each) > excess(share)) share = each;
+    }
+    found.push_back({share, rank.rank, rest,
+                     fmt::format("its operators take {:.2f} times those of other ranks",
+                                 (usual + rest) / std::max(1e-12, usual)),
+                     "check clocks, temperature and other processes of this device; replace it"});
+  }
   for (const TimeShare share : {TimeShare::host, TimeShare::loading, TimeShare::garbage}) {
-    if (excess(share) > found.seconds) {
-      found.share = share;
-      found.seconds = excess(share);
-    }
+    if (excess(share) < least) continue;
+    const Advice* advice = advice_of(share);
+    found.push_back({share, rank.rank, excess(share),
+                     share == TimeShare::host ? host_text(ranks, late) : advice->cause, advice->change});
   }
-  if (found.share != TimeShare::other) {
-    const Advice* advice = advice_of(found.share);
-    found.cause = found.share == TimeShare::host ? host_text(ranks, late) : advice->cause;
-    found.change = advice->change;
-    return found;
-  }
-  for (const TimeShare share : kOperators) {
-    if (excess(share) > excess(found.share)) found.share = share;
-  }
-  // One operator, or all of them by the same factor.
-  std::string most;
-  double most_seconds = 0;
-  for (const TracedOperator& each : rank.operators) {
-    const double more =
-        seconds_of_operator(rank, each.name) - usual_of(ranks, late, [&](const RankBreakdown& other) {
-          return seconds_of_operator(other, each.name);
-        });
-    if (more > most_seconds) {
-      most = each.name;
-      most_seconds = more;
-    }
-  }
-  const double before =
-      usual_of(ranks, late, [&](const RankBreakdown& other) { return seconds_of_operator(other, most); });
-  const bool alone = most_seconds > 0.7 * found.seconds && most_seconds > before;
-  found.cause = alone ? fmt::format("{} takes {:.3g} s more than on other ranks", most, most_seconds)
-                      : fmt::format("its operators take {:.2f} times those of other ranks",
-                                    operators_of(rank.time) / std::max(1e-12, usual));
-  found.change = alone ? "compare what this rank executes with the others"
-                       : "check clocks, temperature and other processes of this device; replace it";
   return found;
 }
 
@@ -176,11 +187,11 @@ std::vector<StepFinding> findings_of(const std::vector<RankBreakdown>& ranks, co
   }
   for (const auto& [late, seconds] : waits_for) {
     if (seconds < least) continue;
-    StepFinding found = excess_of(ranks, static_cast<std::size_t>(late));
-    if (found.seconds < least) continue;
-    found.cause =
-        fmt::format("rank {}: {}; other ranks wait up to {:.3g} s for it", found.rank, found.cause, seconds);
-    findings.push_back(std::move(found));
+    for (StepFinding& found : excesses_of(ranks, static_cast<std::size_t>(late), least)) {
+      found.cause = fmt::format("rank {}: {}; other ranks wait up to {:.3g} s for it", found.rank,
+                                found.cause, seconds);
+      findings.push_back(std::move(found));
+    }
   }
   for (const Advice& advice : kAdvice) {
     const TimeShare share = advice.share;

@@ -142,6 +142,60 @@ TEST(Diagnosis, NamesTheLateRankWithItsCauseWhateverItsClock) {
   }
 }
 
+/// Two all-reduces; each rank is late for one of them, and waits in the other. The first rank waits longer.
+SmallTrace alternating_rank(int rank) {
+  SmallTrace trace(rank);
+  const double sleeps[2] = {rank == 0 ? 60.0 : 0.0, rank == 0 ? 0.0 : 290.0};
+  const double ends[2] = {370, 1300};
+  trace.step(2, 0, 1500);
+  for (int i = 0; i < 2; ++i) {
+    const double begin = 700 * i + 300 + sleeps[i];
+    trace.slice("cpu_op", "aten::mm", "1", 700 * i, 300)
+        .slice("cpu_op", "gloo:all_reduce", "2", begin, ends[i] - begin, R"("Input Dims":[[9]])");
+  }
+  return trace;
+}
+
+TEST(Diagnosis, DoesNotNameWaitingAsACauseOfARank) {
+  const Diagnosis made = diagnosis_of({alternating_rank(0), alternating_rank(1)});
+  EXPECT_EQ(made.clocks.waits.size(), 2U);
+  for (const StepFinding& finding : made.findings) EXPECT_NE(finding.share, TimeShare::data) << finding.cause;
+}
+
+/// A rank with a copy of `copy` us, its operators `slower` times as long, then an all-reduce until 1400 us.
+SmallTrace working_rank(int rank, double copy, double slower) {
+  SmallTrace trace(rank);
+  trace.step(2, 0, 1500)
+      .slice("cpu_op", "aten::mm", "1", 0, 300 * slower)
+      .slice("cpu_op", "aten::gelu", "1", 300 * slower, 100 * slower)
+      .slice("cpu_op", "aten::copy_", "1", 400 * slower, copy);
+  const double begin = 400 * slower + copy;
+  return trace.slice("cpu_op", "gloo:all_reduce", "2", begin, 1400 - begin, R"("Input Dims":[[9]])");
+}
+
+TEST(Diagnosis, TellsAnExtraOperatorFromASlowRank) {
+  struct Case {
+    double copy, slower;
+    std::vector<std::pair<const char*, double>> causes;  // part of the text and microseconds
+  };
+  const Case cases[] = {{10, 1, {}},
+                        {310, 1, {{"aten::copy_ takes", 300}}},
+                        {15, 1.5, {{"its operators take 1.50 times", 205}}},
+                        {315, 1.5, {{"aten::copy_ takes", 300}, {"its operators take 1.50 times", 205}}}};
+  for (const Case& each : cases) {
+    const Diagnosis made = diagnosis_of({working_rank(0, 10, 1), working_rank(1, each.copy, each.slower)});
+    std::size_t found = 0;
+    for (const StepFinding& finding : made.findings) {
+      if (finding.rank != 1) continue;
+      ASSERT_LT(found, each.causes.size()) << finding.cause;
+      EXPECT_THAT(finding.cause, HasSubstr(each.causes[found].first));
+      EXPECT_NEAR(finding.seconds, each.causes[found].second * kMicro, 1e-9);
+      ++found;
+    }
+    EXPECT_EQ(found, each.causes.size());
+  }
+}
+
 TEST(Diagnosis, NamesCausesThatAllRanksHave) {
   const Diagnosis copied = diagnosis_of({gloo_rank(0, 0, 0, "aten::clone")});
   bool found = false;
@@ -151,6 +205,42 @@ TEST(Diagnosis, NamesCausesThatAllRanksHave) {
     EXPECT_GE(finding.seconds, kLeastFinding * copied.step_s);
   }
   EXPECT_TRUE(found);
+}
+
+TEST(Diagnosis, ReadsTheMeasuredRanksOfAnOwnTrace) {
+  std::string events;
+  const auto name = [&](int process, int thread, const char* what, const std::string& text) {
+    events += fmt::format(R"({{"ph":"M","pid":{},"tid":{},"name":"{}","args":{{"name":"{}"}}}},)", process,
+                          thread, what, text);
+  };
+  const auto slice = [&](int process, int thread, const char* category, int begin, int duration) {
+    events += fmt::format(R"({{"ph":"X","pid":{},"tid":{},"cat":"{}","name":"x","ts":{},"dur":{}}},)",
+                          process, thread, category, begin, duration);
+  };
+  for (const int process : {0, 1}) {
+    name(process, 0, "process_name", process == 0 ? "predicted" : "measured");
+    name(process, 0, "thread_name", "rank 0");
+    name(process, 1000000, "thread_name", "rank 0 messages");
+    name(process, 2000000, "thread_name", "rank 0 tensor group");
+    name(process, 1, "thread_name", "rank 1");
+  }
+  slice(0, 0, "F", 0, 5000);  // predicted: not of interest
+  slice(1, 0, "F", 0, 300);
+  slice(1, 2000000, "tensor", 100, 50);
+  slice(1, 2000000, "exposed", 120, 30);
+  slice(1, 1000000, "RECV_B", 300, 200);
+  slice(1, 0, "B", 500, 400);
+  slice(1, 0, "OPT", 900, 100);
+  slice(1, 1, "F", 200, 100);
+  events.pop_back();
+  const Diagnosis made = diagnose(
+      traces_of({R"({"distributedInfo":{"backend":"plumbline"},"traceEvents":[)" + events + "]}"}), {}, {});
+  ASSERT_EQ(made.ranks.size(), 2U);
+  expect_shares(made.ranks[0],
+                {{TimeShare::other, 670}, {TimeShare::tensor, 30}, {TimeShare::optimizer, 100}},
+                TimeShare::bubble);
+  expect_shares(made.ranks[1], {{TimeShare::other, 100}}, TimeShare::bubble);
+  EXPECT_NEAR(made.step_s, 1000 * kMicro, 1e-12);
 }
 
 TEST(Diagnosis, TellsGroupsByDescriptionRanksAndKind) {

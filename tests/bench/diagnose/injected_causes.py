@@ -82,7 +82,7 @@ def train(case, rank, folder):
     if kind == "reduction":
         weights = list(model.parameters())
     else:
-        model = torch.nn.parallel.DistributedDataParallel(model)
+        model = torch.nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
     loader = torch.utils.data.DataLoader(Data(), batch_size=ROWS, sampler=range(ROWS))
     throttle = None
