@@ -87,7 +87,7 @@ std::optional<StepWindow> window_of(const StepWindows& steps, std::int64_t numbe
   return *found;
 }
 
-std::int64_t chosen_step(const std::vector<StepWindows>& ranks, std::optional<std::int64_t> number) {
+std::vector<StepWindow> common_steps(const std::vector<StepWindows>& ranks) {
   std::vector<StepWindow> common;
   for (const StepWindow& step : ranks.front().steps) {
     const bool everywhere = std::all_of(ranks.begin(), ranks.end(), [&](const StepWindows& rank) {
@@ -99,23 +99,20 @@ std::int64_t chosen_step(const std::vector<StepWindows>& ranks, std::optional<st
     throw InputError(
         "diagnose: found traces without a common step, expected those of one run; leave the others out");
   }
-  if (number) {
-    const bool there = std::any_of(common.begin(), common.end(),
-                                   [&](const StepWindow& step) { return step.number == *number; });
-    if (there) return *number;
-    throw InputError(
-        fmt::format("--step: found {}, expected a step of the trace, {} to {}; change the number", *number,
-                    common.front().number, common.back().number));
-  }
-  if (common.size() > 3) {
-    common.erase(common.begin());
-    common.pop_back();
-  } else if (common.size() > 1) {
-    common.erase(common.begin());
-  }
+  return common;
+}
+
+std::vector<StepWindow> steady_steps(std::vector<StepWindow> steps) {
+  if (steps.size() > 3) steps.pop_back();
+  if (steps.size() > 1) steps.erase(steps.begin());
+  return steps;
+}
+
+std::int64_t median_step(const std::vector<StepWindow>& steps) {
   std::vector<double> seconds;
-  for (const StepWindow& step : common) seconds.push_back(step.seconds());
-  return common[lower_median_index(seconds)].number;
+  seconds.reserve(steps.size());
+  for (const StepWindow& step : steps) seconds.push_back(step.seconds());
+  return steps[lower_median_index(seconds)].number;
 }
 
 }  // namespace plumbline

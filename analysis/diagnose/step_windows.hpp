@@ -28,9 +28,12 @@ struct StepWindows {
 /// one step. The last step ends with its last kernel.
 StepWindows steps_of(const ProfileTrace& trace);
 
-/// The step of that number; without one, the step of median time, the first and last left out where there
-/// are others: profilers start and stop in them. Throws InputError for a number that no rank's trace has.
-std::int64_t chosen_step(const std::vector<StepWindows>& ranks, std::optional<std::int64_t> number);
+/// Steps that the traces of all ranks have, by the first rank's clock. Throws InputError without any.
+std::vector<StepWindow> common_steps(const std::vector<StepWindows>& ranks);
+/// Without the first and the last where there are others: profilers start and stop in them.
+std::vector<StepWindow> steady_steps(std::vector<StepWindow> steps);
+/// Number of the step of median time.
+std::int64_t median_step(const std::vector<StepWindow>& steps);
 /// The window of that number, or nothing.
 std::optional<StepWindow> window_of(const StepWindows& steps, std::int64_t number);
 

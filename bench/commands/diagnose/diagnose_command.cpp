@@ -130,7 +130,7 @@ void add_diagnose_command(CLI::App& app, CommandAction& action) {
   add_config_options(*command, options->config);
   command
       ->add_option("TRACE", options->files, "Traces, one a rank, folders of them, and CONFIG, in any order")
-      ->type_name("TRACE...");
+      ->type_name("TRACE");
   command->add_option("--step", options->step, "Step of the trace (default: the one of median time)")
       ->check(number_from(std::int64_t{0}, std::int64_t{1} << 53))
       ->type_name("K");

@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "analysis/diagnose/traces/trace_reader.hpp"
@@ -171,6 +173,37 @@ SmallTrace working_rank(int rank, double copy, double slower) {
       .slice("cpu_op", "aten::copy_", "1", 400 * slower, copy);
   const double begin = 400 * slower + copy;
   return trace.slice("cpu_op", "gloo:all_reduce", "2", begin, 1400 - begin, R"("Input Dims":[[9]])");
+}
+
+/// Five steps of two ranks, the second late in steps from `first` to `last`.
+std::vector<SmallTrace> five_steps(std::int64_t first, std::int64_t last) {
+  std::vector<SmallTrace> ranks;
+  for (const int rank : {0, 1}) {
+    SmallTrace& trace = ranks.emplace_back(rank);
+    for (int step = 0; step < 5; ++step) {
+      const double sleep = rank == 1 && step >= first && step <= last ? 200 : 0;
+      const double at = 1000.0 * step;
+      trace.step(step, at, 1000)
+          .slice("cpu_op", "aten::mm", "1", at, 400)
+          .slice("cpu_op", "gloo:all_reduce", "2", at + 400 + sleep, 250 - sleep, R"("Input Dims":[[9]])");
+    }
+  }
+  return ranks;
+}
+
+TEST(Diagnosis, NamesALateRankOnlyIfItIsLateInMostSteps) {
+  const auto names_it = [](const Diagnosis& made) {
+    return std::any_of(made.findings.begin(), made.findings.end(),
+                       [](const StepFinding& finding) { return finding.rank == 1; });
+  };
+  const std::int64_t chosen = diagnosis_of(five_steps(9, 0)).step;
+  EXPECT_FALSE(names_it(diagnosis_of(five_steps(9, 0))));
+  const Diagnosis once = diagnosis_of(five_steps(chosen, chosen));
+  EXPECT_FALSE(names_it(once));
+  ASSERT_FALSE(once.notes.empty());
+  EXPECT_THAT(once.notes.front(), HasSubstr("not in most steps: 0.0002 s, rank 1"));
+  EXPECT_TRUE(names_it(diagnosis_of(five_steps(chosen, chosen), chosen))) << "a step that is asked for";
+  EXPECT_TRUE(names_it(diagnosis_of(five_steps(0, 4))));
 }
 
 TEST(Diagnosis, TellsAnExtraOperatorFromASlowRank) {
