@@ -153,6 +153,33 @@ struct AdamStep {
   std::int64_t step = 1;      // 1 for the first step: bias correction
 };
 
+/// Decoupled weight decay, then the step: parameter·(1 - learning_rate·weight_decay) -
+/// learning_rate·gradient_scale·gradient.
+struct DescentStep {
+  double learning_rate = 1e-4;
+  double weight_decay = 0;
+  double gradient_scale = 1;  // clipping factor, or that of an update's size
+};
+
+/// momentum = keep·momentum + add·g, then update = of_gradient·g + of_momentum·momentum, with g =
+/// gradient_scale·gradient.
+struct MomentumStep {
+  double keep = 0.9;
+  double add = 1;
+  double of_gradient = 0;
+  double of_momentum = 1;
+  double gradient_scale = 1;
+};
+
+/// Lion (Chen et al. 2023, arXiv:2302.06675, algorithm 2) with decoupled weight decay.
+struct LionStep {
+  double learning_rate = 1e-4;
+  double beta1 = 0.9;   // of the momentum in the update
+  double beta2 = 0.99;  // of the momentum that is kept
+  double weight_decay = 0;
+  double gradient_scale = 1;
+};
+
 /// The loss of distillation (Hinton et al. 2015, arXiv:1503.02531): (1-λ)·KL + λ·CE of every token. KL
 /// compares p = softmax(teacher/τ) and s = softmax(student/τ); CE is the student's cross-entropy with its
 /// target.

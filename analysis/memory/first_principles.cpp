@@ -4,11 +4,11 @@
 
 namespace plumbline {
 
-StateBytes state_bytes(DType precision, GradDType gradients, Optimizer optimizer) {
+StateBytes state_bytes(DType precision, GradDType gradients, const OptimizerConfig& optimizer) {
   StateBytes bytes;
   bytes.parameter = static_cast<double>(size_of(precision));
   bytes.gradient = gradients == GradDType::fp32 ? 4 : bytes.parameter;
-  const double moments = optimizer == Optimizer::adam ? 8 : 0;
+  const double moments = 4 * optimizer.moments(ParameterClass::matrix);
   const double master = precision == DType::fp32 ? 0 : 4;
   bytes.optimizer = moments + master;
   return bytes;

@@ -6,6 +6,7 @@
 
 #include "core/base/units.hpp"
 #include "core/config/numerics_config.hpp"
+#include "core/config/optimizer_config.hpp"
 #include "core/config/recompute_config.hpp"
 
 namespace plumbline {
@@ -17,7 +18,7 @@ struct StateBytes {
   double optimizer = 12;  // K: fp32 master weight and Adam's two moments
 };
 /// 16-bit storage: 2, 2 or 4, and a master weight besides the moments; fp32: 4, 4 and the moments alone.
-StateBytes state_bytes(DType precision, GradDType gradients, Optimizer optimizer);
+StateBytes state_bytes(DType precision, GradDType gradients, const OptimizerConfig& optimizer);
 
 /// Bytes of model states on one rank.
 struct ModelStates {

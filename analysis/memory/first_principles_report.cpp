@@ -76,7 +76,7 @@ FormulaReport compare_with_formulas(const RunConfig& config, const Schedule& sch
   FormulaReport report;
   report.zero_stage = config.parallel.effective_zero_stage();
   report.data_parallel = config.parallel.state_shards();
-  report.bytes = state_bytes(config.numerics.precision, config.numerics.grad_dtype, config.optimizer.kind);
+  report.bytes = state_bytes(config.numerics.precision, config.numerics.grad_dtype, config.optimizer);
   report.states.resize(static_cast<std::size_t>(schedule.ranks));
   const StepModel model(config, schedule);
   for (const StageShape& shape : model.shapes()) {

@@ -78,10 +78,19 @@ AllHeld all_held(std::span<const StageShape> stages) {
     held[Category::gradients] += bytes(trained, sw.memory.bf16_copy_bytes, any.sharding.zero >= 2);
   held[Category::gradients] += bytes(trained, of_gradient, any.sharding.zero >= 2) +
                                bytes(experts / piece_of_experts(2), of_gradient, false);
-  const double states = sw.memory.optimizer_state_bytes - any.numerics.state_bytes_less;
+  const double states = sw.memory.optimizer_state_bytes - any.numerics.optimizer.state_bytes_less;
   held[Category::optimizer] = bytes(trained, states, any.sharding.zero >= 1) +
                               bytes(experts / any.expert.state_shards, states, false);
-  if (any.numerics.blockwise_states && any.stream.hidden < kLeastBlockwise && !any.adapters.frozen()) {
+  if (any.numerics.optimizer.kind == Optimizer::muon) {
+    double matrices = 0;  // of layers, which have one moment
+    for (const StageShape& s : stages)
+      matrices += static_cast<double>(s.over_layers(layer_matrices) +
+                                      s.weighty_modules() * prediction_module_matrices(s));
+    held[Category::optimizer] -= bytes(matrices - experts, 4, any.sharding.zero >= 1) +
+                                 bytes(experts / any.expert.state_shards, 4, false);
+  }
+  if (any.numerics.optimizer.blockwise_states && any.stream.hidden < kLeastBlockwise &&
+      !any.adapters.frozen()) {
     for (const StageShape& s : stages)
       held[Category::optimizer] +=
           bytes(static_cast<double>(vectors_of(s).total()), 8 - kBlockwiseStates, any.sharding.zero >= 1);

@@ -163,6 +163,7 @@ MemoryBreakdown held_bytes(std::span<const StageShape> stages, const RunConfig& 
   std::int64_t whole = 0;          // elements, padding included
   std::int64_t trained_whole = 0;  // of these, with gradients
   std::int64_t owned = 0;          // of them by this data-parallel rank
+  std::int64_t of_layers = 0;      // of those with states, in matrices of layers
   std::int64_t secondary = 0;
   std::int64_t buffers = 0;
   std::int64_t of_ends = 0;
@@ -175,6 +176,8 @@ MemoryBreakdown held_bytes(std::span<const StageShape> stages, const RunConfig& 
     const StageElements trained = trained_elements_of(s);
     trained_whole += trained.whole();
     owned += trained.owned();
+    of_layers +=
+        s.sharding.zero >= 1 ? trained.pieces - trained.other_pieces : trained.matrices - trained.others;
     if (s.sharding.keeps_secondary_shards()) secondary += secondary_elements(s);
     const bool sends_forward = !s.place.last && !s.place.next_here;
     const bool sends_backward = !s.place.first && !s.place.previous_here;
@@ -196,9 +199,11 @@ MemoryBreakdown held_bytes(std::span<const StageShape> stages, const RunConfig& 
       ((any.sharding.zero >= 3 ? owned : whole) + secondary) * any.numerics.e() + quantized.weights +
       expert_bias_bytes;
   held[Category::gradients].value = (any.sharding.zero >= 2 ? owned : trained_whole) * any.numerics.g();
-  const std::int64_t moments = config.optimizer.kind == Optimizer::adam ? 2 : 0;
   const std::int64_t master = any.numerics.type == DType::fp32 ? 0 : 1;
-  held[Category::optimizer].value = (any.sharding.zero >= 1 ? owned : trained_whole) * (moments + master) * 4;
+  const std::int64_t moments = config.optimizer.moments(ParameterClass::other);
+  const std::int64_t fewer = moments - config.optimizer.moments(ParameterClass::matrix);
+  held[Category::optimizer].value =
+      4 * ((any.sharding.zero >= 1 ? owned : trained_whole) * (moments + master) - fewer * of_layers);
   std::int64_t token_ids = (first ? 1 : 0) + (last ? 1 : 0) + ahead;  // inputs, targets
   held[Category::communication].value = buffers * any.numerics.e();
   if (any.vocabulary.split) {

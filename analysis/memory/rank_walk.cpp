@@ -8,6 +8,7 @@
 #include <span>
 
 #include "analysis/memory/stage/final_units.hpp"
+#include "analysis/work/muon.hpp"
 #include "analysis/work/parameter_units.hpp"
 #include "core/base/error.hpp"
 #include "core/schedule/hop.hpp"
@@ -58,6 +59,9 @@ class RankWalk {
         largest_piece_ = largest_piece();
       }
     }
+    if (!shapes_.empty() && shapes_.front().numerics.optimizer.kind == Optimizer::muon &&
+        shapes_.front().traits.own_lists)
+      muon_workspace_ = largest_update();
     memory.peak = memory.held;
     if (detail == MemoryDetail::timeline) memory.timeline.reserve(plan.items.size());
   }
@@ -92,6 +96,16 @@ class RankWalk {
     return largest;
   }
 
+  /// Bytes that Muon's update of the rank's fullest unit allocates.
+  std::int64_t largest_update() const {
+    std::int64_t largest = 0;
+    for (const StageShape& shape : shapes_) {
+      if (step_.once.rank_of_stage[static_cast<std::size_t>(shape.place.stage)] == memory_.pipeline_rank)
+        largest = std::max(largest, muon_workspace(shape));
+    }
+    return largest;
+  }
+
   std::int64_t total_left_by(std::span<const MemoryPlan::Item> items) {
     std::int64_t total = 0;
     for (const MemoryPlan::Item& item : items) total += profiles_.of(item.action, item.with_extra).net_total;
@@ -121,6 +135,13 @@ class RankWalk {
       }
       if (largest_piece_ > 0 && item.action.type == ActionType::reduce_gradients) {
         pass(item, StageProfiles::Entry(reductions_at_the_end(largest_piece_)), run, last);
+        continue;
+      }
+      if (muon_workspace_ > 0 && item.action.type == ActionType::optimizer) {
+        Replay replay;
+        replay.take(Category::workspace, muon_workspace_);
+        replay.give(Category::workspace, muon_workspace_);
+        pass(item, StageProfiles::Entry(replay.profile()), run, last);
         continue;
       }
       const bool is_final = item.has_last_gradient && next_final_ < final_.size() &&
@@ -200,6 +221,7 @@ class RankWalk {
   std::vector<FinalAction> final_;
   std::size_t next_final_ = 0;
   std::int64_t largest_piece_ = 0;  // reduced by ARG
+  std::int64_t muon_workspace_ = 0;  // of OPT
   ReductionUnderWay under_way_;
   MemoryBreakdown now_;
   std::int64_t now_total_ = 0;

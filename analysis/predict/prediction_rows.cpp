@@ -36,13 +36,15 @@ Refusal single_precision(const C& c, const S& /*software*/, const H* /*hardware*
       c.machine.software);
 }
 
-Refusal optimizer_of_software(const C& c, const S& /*software*/, const H* /*hardware*/) {
-  if (c.optimizer.kind == Optimizer::adam) return std::nullopt;
+Refusal optimizer_of_software(const C& c, const S& software, const H* /*hardware*/) {
+  const bool megatron = software.communication.buckets();
+  if (c.optimizer.kind == Optimizer::adam || (megatron && c.optimizer.muons())) return std::nullopt;
   return fmt::format(
-      "optimizer: found sgd with software {}, whose states are predicted for adam; expected adam, or "
+      "optimizer: found {} with software {}, whose states are predicted for adam{}; expected {}, or "
       "software: "
       "plumbline",
-      c.machine.software);
+      optimizer_name(c.optimizer.kind), c.machine.software, megatron ? " and muon" : "",
+      megatron ? "one of these" : "adam");
 }
 
 Refusal modules(const C& c, const S& software, const H* /*hardware*/) {
@@ -325,7 +327,8 @@ constexpr PredictionRow kRows[] = {
     {"software", "other than plumbline, with a mixture of experts", "a software that describes mixtures",
      false, true, listed_mixture},
     {"precision", "fp32", "software: plumbline", false, true, single_precision},
-    {"optimizer", "sgd", "software: plumbline", false, true, optimizer_of_software},
+    {"optimizer", "other than adam", "plumbline, or muon with Megatron-Core", false, true,
+     optimizer_of_software},
     {"recompute_modules", "other than core_attn", "Megatron-Core, or plumbline", false, true, modules},
     {"cpu_offloading_num_layers", "above 0", "Megatron-Core, or plumbline", false, true, offloaded_layers},
     {"offload_modules", "other than none", "Megatron-Core", false, true, offloaded_modules},

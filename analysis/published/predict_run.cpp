@@ -105,7 +105,9 @@ std::vector<std::string> not_predicted(const RunConfig& config,
     add("cpu_offloading_num_layers",
         fmt::format("{} with {}", config.offload.num_layers, config.machine.software));
   if (config.numerics.precision == DType::fp32) add("precision", "fp32");
-  if (config.optimizer.kind != Optimizer::adam) add("optimizer", "sgd");
+  const bool muon = framework && config.optimizer.muons() && software->second.communication.buckets();
+  if (config.optimizer.kind != Optimizer::adam && !muon)
+    add("optimizer", optimizer_name(config.optimizer.kind));
   if (config.distillation.teacher) features.emplace_back("teacher");
   if (find_schedule_traits(config.parallel.pp.schedule) == nullptr) {
     add("pipeline_schedule", config.parallel.pp.schedule);

@@ -288,6 +288,12 @@ void set_own_step(const RunConfig& config, StageShape& shape) {
   shape.overlap.receives_ahead = parallel.effective_overlap_p2p_comm();
   shape.overlap.pairs = parallel.ep.overlap_comm;
   shape.overlap.shared_expert = parallel.ep.shared_expert_overlap;
+  shape.numerics.optimizer.kind = config.optimizer.kind;
+  shape.numerics.optimizer.momentum = config.optimizer.sgd_momentum > 0;
+  shape.numerics.optimizer.split_qkv = config.optimizer.muon.split_qkv;
+  shape.numerics.optimizer.gathers_blocks =
+      parallel.tensor > 1 && config.optimizer.muon.tp_mode == MuonTensorMode::duplicated;
+  shape.numerics.optimizer.newton_schulz_steps = config.optimizer.muon.num_ns_steps;
   spread_own_experts(config, shape);
 }
 
@@ -306,11 +312,11 @@ void set_lean_states(const OptimizerConfig& optimizer, const Software& framework
   if (!optimizer.lean()) return;
   const double whole = std::min(8.0, framework.memory.optimizer_state_bytes);  // torchtune's: bf16
   const double moments = whole - bytes_of(optimizer.exp_avg_dtype) - bytes_of(optimizer.exp_avg_sq_dtype);
-  numerics.blockwise_states = optimizer.blockwise();
-  numerics.state_bytes_less = moments + (optimizer.store_param_remainders ? 2 : 0);
-  numerics.update_bytes_less = 2 * moments;
+  numerics.optimizer.blockwise_states = optimizer.blockwise();
+  numerics.optimizer.state_bytes_less = moments + (optimizer.store_param_remainders ? 2 : 0);
+  numerics.optimizer.update_bytes_less = 2 * moments;
   if (optimizer.store_param_remainders)
-    numerics.update_bytes_less += 6 + (numerics.grad_type == DType::fp32 ? 0 : 6);
+    numerics.optimizer.update_bytes_less += 6 + (numerics.grad_type == DType::fp32 ? 0 : 6);
 }
 
 /// DeepSpeed copies the gradients of a rank's shard during backwards

@@ -74,6 +74,19 @@ struct DistillationShape {
   friend bool operator==(const DistillationShape&, const DistillationShape&) = default;
 };
 
+/// Update of the parameters.
+struct OptimizerShape {
+  Optimizer kind = Optimizer::adam;
+  bool momentum = false;                 // gradient descent keeps one
+  bool split_qkv = true;                 // Muon: queries, keys and values are matrices of their own
+  bool gathers_blocks = false;           // Muon: matrices are made orthogonal whole, on every tensor rank
+  std::int64_t newton_schulz_steps = 5;  // Muon
+  double state_bytes_less = 0;    // held per parameter than the optimizer's fp32 states of the software
+  bool blockwise_states = false;  // in 8 bits, those of small tensors in fp32
+  double update_bytes_less = 0;   // and moved per parameter and step
+  friend bool operator==(const OptimizerShape&, const OptimizerShape&) = default;
+};
+
 struct NumericsShape {
   DType type = DType::bf16;  // storage type
   DType grad_type = DType::fp32;
@@ -89,9 +102,7 @@ struct NumericsShape {
   double operand_bytes = 1;      // of an element of them, with the scales of NVFP4's blocks
   std::int64_t fp8_history = 0;  // largest values kept of every slot; 0 without delayed scaling
   Fp8Recipe fp8_recipe = Fp8Recipe::delayed;
-  double state_bytes_less = 0;    // held per parameter than the optimizer's fp32 states of the software
-  bool blockwise_states = false;  // in 8 bits, those of small tensors in fp32
-  double update_bytes_less = 0;   // and moved per parameter and step
+  OptimizerShape optimizer;
   bool cuda = false;              // backend cuda, whose attention has a scratch of another size
   bool deterministic = false;     // and of yet another where it gives the same bits every time
 

@@ -3,10 +3,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "analysis/step/stage_shape.hpp"
+#include "analysis/work/muon.hpp"
 #include "analysis/work/operator_call.hpp"
 #include "core/parallel/layout.hpp"
 #include "core/schedule/schedule.hpp"
@@ -80,8 +82,8 @@ std::vector<OperatorCall> vocabulary_calls_of(const StageShape& s, ActionType ty
 std::vector<OperatorCall> clear_calls(const StageShape& shape);
 /// Squared norm of the gradients that a rank owns of a stage.
 std::vector<OperatorCall> norm_calls(const StageShape& shape);
-/// Update of the elements that a rank owns of a stage.
-std::vector<OperatorCall> update_calls(const StageShape& shape, Optimizer optimizer);
+/// Update of the elements that a rank owns of a stage; Muon's of its piece.
+std::vector<OperatorCall> update_calls(const StageShape& shape, std::optional<OwnedPiece> piece);
 
 /// A gradient reduction over the data group that starts when the gradients of its units are final.
 struct GradientBucket {
@@ -132,7 +134,8 @@ std::vector<OperatorCall> fp8_scale_calls(const HeldStages& rank);
 std::vector<OperatorCall> parameter_gather_calls(const StageShape& shape, bool in_forward);
 /// True if OPT sums parts of units over tensor ranks, so that ZeRO's pieces decide what a data rank sums.
 bool sums_parts_of_units(const StageShape& shape);
-/// OPT on data-parallel rank `data_rank`.
-std::vector<OperatorCall> optimizer_calls(const HeldStages& rank, const RunConfig& config, int data_rank);
+/// OPT on data-parallel rank `data_rank`; nothing: on the one for which the others wait.
+std::vector<OperatorCall> optimizer_calls(const HeldStages& rank, const RunConfig& config,
+                                          std::optional<int> data_rank);
 
 }  // namespace plumbline

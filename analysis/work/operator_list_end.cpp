@@ -1,6 +1,7 @@
 // ARG, ARE and OPT: reductions over replicas and copies, gradient norm, update.
 #include <algorithm>
 #include <iterator>
+#include <optional>
 #include <tuple>
 #include <utility>
 
@@ -15,11 +16,18 @@ namespace {
 struct Owned {
   std::int64_t vectors = 0;
   std::int64_t matrices = 0;
+  std::int64_t others = 0;  // of these, in units that are no matrices of layers
 };
 
 Owned owned_of(const StageShape& s) {
   const StageElements elements = trained_elements_of(s);
-  return {elements.vectors, s.sharding.zero >= 1 ? elements.pieces : elements.matrices};
+  const bool pieces = s.sharding.zero >= 1;
+  return {elements.vectors, pieces ? elements.pieces : elements.matrices,
+          pieces ? elements.other_pieces : elements.others};
+}
+
+OwnedPiece piece_of(const HeldStages& rank, int data_rank) {
+  return {data_rank, rank.layout.expert_place({.data = data_rank}).copy};
 }
 
 /// Key and value rows of a layer's qkv unit in the piece of one data rank.
@@ -212,17 +220,30 @@ std::vector<OperatorCall> norm_calls(const StageShape& s) {
   return std::move(list.calls);
 }
 
-std::vector<OperatorCall> update_calls(const StageShape& s, Optimizer optimizer) {
+std::vector<OperatorCall> update_calls(const StageShape& s, std::optional<OwnedPiece> piece) {
   CallList list(s);
   const Owned owned = owned_of(s);
-  const std::int64_t elements = owned.vectors + owned.matrices;
+  const bool muon = s.numerics.optimizer.kind == Optimizer::muon;
+  const std::int64_t elements = owned.vectors + (muon ? owned.others : owned.matrices);
   const auto e = static_cast<double>(s.numerics.e());
   const auto g = static_cast<double>(s.numerics.g());
   const double master = s.numerics.type == DType::fp32 ? 0 : 8;
-  if (optimizer == Optimizer::adam) {
-    list.memory("adam", elements, 2 * e + g + 16 + master);
-  } else {
-    list.memory("sgd", elements, 2 * e + g + master);
+  switch (s.numerics.optimizer.kind) {
+    case Optimizer::adam:
+    case Optimizer::muon:
+      list.memory("adam", elements, 2 * e + g + 16 + master);
+      break;
+    case Optimizer::lion:
+      list.memory("lion", elements, 2 * e + g + 8 + master);
+      break;
+    case Optimizer::sgd:
+      if (s.numerics.optimizer.momentum) list.memory("momentum", elements, g + 8, s.numerics.grad_type);
+      list.memory("sgd", elements, 2 * e + (s.numerics.optimizer.momentum ? 4 : g) + master);
+      break;
+  }
+  if (muon) {
+    const std::vector<OperatorCall> matrices = muon_calls(s, piece);
+    list.calls.insert(list.calls.end(), matrices.begin(), matrices.end());
   }
   return std::move(list.calls);
 }
@@ -239,11 +260,15 @@ std::vector<OperatorCall> parameter_gather_calls(const StageShape& s, bool in_fo
 }
 
 bool sums_parts_of_units(const StageShape& s) {
-  return s.attention.shared_kv || sums_adapters(s);
+  const OptimizerShape& optimizer = s.numerics.optimizer;
+  return s.attention.shared_kv || sums_adapters(s) ||
+         (optimizer.kind == Optimizer::muon && optimizer.gathers_blocks);
 }
 
-std::vector<OperatorCall> optimizer_calls(const HeldStages& rank, const RunConfig& config, int data_rank) {
+std::vector<OperatorCall> optimizer_calls(const HeldStages& rank, const RunConfig& config,
+                                          std::optional<int> of_rank) {
   if (rank.held.empty()) return {};
+  const int data_rank = of_rank.value_or(0);
   const StageShape& any = rank.held.front();
   CallList list(any);
   const auto append = [&](const std::vector<OperatorCall>& more) {
@@ -297,7 +322,8 @@ std::vector<OperatorCall> optimizer_calls(const HeldStages& rank, const RunConfi
     for (const StageShape& s : rank.held) append(clear_calls(s));
     return std::move(list.calls);
   }
-  for (const StageShape& s : rank.held) append(update_calls(s, config.optimizer.kind));
+  const auto piece = of_rank ? std::optional<OwnedPiece>(piece_of(rank, *of_rank)) : std::nullopt;
+  for (const StageShape& s : rank.held) append(update_calls(s, piece));
   for (const StageShape& s : rank.held) {
     if (s.sharding.zero != 1 && s.sharding.zero != 2) continue;
     append(parameter_gather_calls(s, false));

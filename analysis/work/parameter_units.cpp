@@ -200,13 +200,17 @@ StageVectors vectors_of(const StageShape& s) {
 StageElements elements_of(const StageShape& s) {
   StageElements elements;
   elements.vectors = vectors_of(s).total();
-  const auto add = [&](std::int64_t count, std::int64_t each, int pieces) {
+  const auto add = [&](std::int64_t count, std::int64_t each, int pieces, bool of_layers = true) {
     const std::int64_t padded = s.adapters.own ? each : padded_for(s, pieces, each);
     elements.matrices += count * padded;
     elements.pieces += count * padded / pieces;
+    if (of_layers) return;
+    elements.others += count * padded;
+    elements.other_pieces += count * padded / pieces;
   };
   for_each_kind_of_unit(s, [&](UnitKind kind, std::int64_t count, std::int64_t each, std::int64_t) {
-    add(count, each, kind == UnitKind::experts ? s.expert.copies : s.pieces());
+    add(count, each, kind == UnitKind::experts ? s.expert.copies : s.pieces(),
+        kind == UnitKind::experts || kind == UnitKind::layer);
   });
   add(s.weighty_modules() - s.own_modules(), prediction_module_matrices(s), s.pieces());
   if (s.adapters.own) elements.matrices += s.layers * trainable_layer(s);

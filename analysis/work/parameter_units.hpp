@@ -95,6 +95,8 @@ struct StageElements {
   std::int64_t vectors = 0;   // c: never sharded
   std::int64_t matrices = 0;  // m: padding included
   std::int64_t pieces = 0;    // of them, one of every unit
+  std::int64_t others = 0;    // of m, in units that are no matrices of layers
+  std::int64_t other_pieces = 0;
   std::int64_t owned() const { return vectors + pieces; }
   std::int64_t whole() const { return vectors + matrices; }
 };

@@ -258,6 +258,7 @@ constexpr Feature kUnfusedAttention{"attention_backend", "unfused",
                                     TEXT("unfused")};
 constexpr Feature kDeterministic{"deterministic_mode", "true", WHEN(c.numerics.deterministic_mode),
                                  TEXT("true")};
+constexpr Feature kMuon{"optimizer", "muon", WHEN(c.optimizer.muons()), TEXT("muon")};
 constexpr Feature kFirstMoment{"exp_avg_dtype", "other than fp32",
                                WHEN(c.optimizer.exp_avg_dtype != MomentDType::fp32),
                                TEXT(moment_dtype_name(c.optimizer.exp_avg_dtype))};

@@ -294,9 +294,38 @@ std::optional<std::string> frozen_parts_limit(const C& c) {
 
 std::optional<std::string> moments_limit(const C& c) {
   const OptimizerConfig& o = c.optimizer;
+  if (o.lean() && o.kind != Optimizer::adam)
+    return fmt::format(
+        "{}: found {} with optimizer {}, expected {}, or optimizer adam",
+        o.exp_avg_dtype != MomentDType::fp32      ? "exp_avg_dtype"
+        : o.exp_avg_sq_dtype != MomentDType::fp32 ? "exp_avg_sq_dtype"
+                                                  : "store_param_remainders",
+        o.exp_avg_dtype != MomentDType::fp32      ? moment_dtype_name(o.exp_avg_dtype)
+        : o.exp_avg_sq_dtype != MomentDType::fp32 ? moment_dtype_name(o.exp_avg_sq_dtype)
+                                                  : "true",
+        o.exp_avg_dtype != MomentDType::fp32 || o.exp_avg_sq_dtype != MomentDType::fp32 ? "fp32" : "false",
+        optimizer_name(o.kind));
   if (!o.blockwise() || o.exp_avg_dtype == o.exp_avg_sq_dtype) return std::nullopt;
   return fmt::format("exp_avg_dtype: found {} with exp_avg_sq_dtype {}, expected int8 for both or none",
                      moment_dtype_name(o.exp_avg_dtype), moment_dtype_name(o.exp_avg_sq_dtype));
+}
+
+std::optional<std::string> muon_tensor_limit(const C& c) {
+  const OptimizerConfig& o = c.optimizer;
+  const int tensor = c.parallel.tensor;
+  if (!o.muons() || o.muon.tp_mode != MuonTensorMode::duplicated || tensor == 1) return std::nullopt;
+  if (!c.model.latent && c.model.kv_heads < tensor)
+    return fmt::format(
+        "muon_tp_mode: found duplicated with {} tensor ranks, which share {} key/value heads; expected "
+        "blockwise, or tensor_model_parallel_size at most {}",
+        tensor, c.model.kv_heads, c.model.kv_heads);
+  const int experts = c.model.mixture ? c.parallel.effective_expert_tensor() : tensor;
+  if (experts != tensor && experts != 1)
+    return fmt::format(
+        "muon_tp_mode: found duplicated with expert_tensor_parallel_size {}, expected blockwise, or experts "
+        "that are whole or cut as other layers",
+        experts);
+  return std::nullopt;
 }
 
 std::optional<std::string> adapter_limit(const C& c) {

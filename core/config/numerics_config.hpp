@@ -1,4 +1,4 @@
-// Numerics of a training step: number formats, attention, dropout, MoE, optimizer.
+// Numerics of a training step: number formats, attention, dropout, MoE.
 #pragma once
 
 #include <cstdint>
@@ -17,15 +17,6 @@ enum class Fp8Recipe { delayed, tensorwise, blockwise, mxfp8 };
 enum class Fp4Format { none, e2m1 };
 enum class AttentionBackend { fused, unfused };  // unfused: keeps the probabilities of every head
 enum class GradDType { fp32, same };
-enum class Optimizer { adam, sgd };
-/// int8: bitsandbytes' 8-bit states (Dettmers et al. 2021, arXiv:2110.02861), others Megatron-Core's.
-enum class MomentDType { fp32, bf16, fp16, fp8, int8 };
-/// "bf16".
-constexpr const char* moment_dtype_name(MomentDType type) {
-  constexpr const char* kNames[] = {"fp32", "bf16", "fp16", "fp8", "int8"};
-  return kNames[static_cast<int>(type)];
-}
-
 /// Linear layers in FP8; everything else stays in the precision of the run (bench/training/fp8.md).
 struct Fp8Config {
   Fp8Format format = Fp8Format::none;
@@ -120,27 +111,6 @@ struct MixtureConfig {
   bool routing_file() const { return routing.starts_with('/'); }
   /// S of zipf:S; nothing if it is something else.
   std::optional<double> zipf_exponent() const;
-};
-
-struct OptimizerConfig {
-  Optimizer kind = Optimizer::adam;
-  double learning_rate = 1e-4;
-  double weight_decay = 0.1;
-  double clip_grad = 1.0;  // global norm; 0: off
-  /// Adam's moments, and master weights of which only the 16 bits are kept that bf16 weights lack
-  /// (Megatron-Core's names, use_precision_aware_optimizer), or in bitsandbytes' 8 bits; not plumbline's own.
-  MomentDType exp_avg_dtype = MomentDType::fp32;
-  MomentDType exp_avg_sq_dtype = MomentDType::fp32;
-  bool store_param_remainders = false;
-
-  /// Both moments in 8 bits by blocks: bitsandbytes has no other mixture.
-  bool blockwise() const {
-    return exp_avg_dtype == MomentDType::int8 || exp_avg_sq_dtype == MomentDType::int8;
-  }
-  bool lean() const {
-    return exp_avg_dtype != MomentDType::fp32 || exp_avg_sq_dtype != MomentDType::fp32 ||
-           store_param_remainders;
-  }
 };
 
 }  // namespace plumbline

@@ -12,6 +12,7 @@
 #include "core/config/generation_config.hpp"
 #include "core/config/model_config.hpp"
 #include "core/config/numerics_config.hpp"
+#include "core/config/optimizer_config.hpp"
 #include "core/config/parallel_config.hpp"
 #include "core/config/recompute_config.hpp"
 #include "core/config/reinforcement_config.hpp"

@@ -21,6 +21,9 @@ struct NeedyKey {
 bool is_own(const C& c) {
   return c.machine.own_step();
 }
+bool has_muon(const C& c) {
+  return c.optimizer.muons();
+}
 bool has_fp8(const C& c) {
   return c.numerics.fp8.on();
 }
@@ -168,7 +171,18 @@ constexpr NeedyKey kNeedyKeys[] = {
     {"num_layers_at_end_in_bf16", has_wide_ends, "first_last_layers_bf16"},
     {"cross_entropy_loss_fusion", has_16_bits, "a precision of 16 bits"},
     {"grad_dtype", has_16_bits, "a precision of 16 bits"},
-    {"weight_decay", [](const C& c) { return c.optimizer.kind == Optimizer::adam; }, "optimizer adam"},
+    {"weight_decay", [](const C& c) { return c.optimizer.kind != Optimizer::sgd; },
+     "optimizer adam, lion or muon"},
+    {"sgd_momentum", [](const C& c) { return c.optimizer.kind == Optimizer::sgd; }, "optimizer sgd"},
+    {"muon_momentum", has_muon, "optimizer muon"},
+    {"muon_nesterov", has_muon, "optimizer muon"},
+    {"muon_scale_mode", has_muon, "optimizer muon"},
+    {"muon_extra_scale_factor", has_muon, "optimizer muon"},
+    {"muon_num_ns_steps", has_muon, "optimizer muon"},
+    {"muon_coefficient_type", has_muon, "optimizer muon"},
+    {"muon_tp_mode", [](const C& c) { return has_muon(c) && c.parallel.tensor > 1; },
+     "optimizer muon and tensor_model_parallel_size above 1"},
+    {"muon_split_qkv", has_muon, "optimizer muon"},
     {"lora_rank", [](const C& c) { return c.finetune.lora(); }, "frozen lora"},
     {"lora_alpha", [](const C& c) { return c.finetune.lora() && is_own(c); },
      "frozen lora and software plumbline"},

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <iterator>
 #include <limits>
 
 #include "core/base/error.hpp"
@@ -38,7 +39,6 @@ constexpr KeyNames<3> kFrozen = {"none", "lora", "canonical_lora"};
 constexpr KeyNames<5> kTasks = {"train", "sft", "generate", "grpo", "ppo"};
 constexpr KeyNames<3> kLoraTargets = {"qkv", "attention", "all"};
 constexpr KeyNames<5> kFrozenWeights = {"native", "nf4", "nf4_double", "int8", "int4"};
-constexpr KeyNames<5> kMomentDTypes = {"fp32", "bf16", "fp16", "fp8", "int8"};
 constexpr KeyNames<2> kGradDTypes = {"fp32", "same"};
 constexpr KeyNames<3> kFp8Formats = {"none", "e4m3", "hybrid"};
 constexpr KeyNames<2> kFp4Formats = {"none", "e2m1"};
@@ -220,13 +220,6 @@ std::vector<ConfigKey> make_keys() {
                   at(&C::numerics, &NumericsConfig::num_layers_at_end_in_bf16), 0, kMostRanks),
       boolean_key("fp8_dot_product_attention", at(&C::numerics, &NumericsConfig::fp8_dot_product_attention)),
       choice_key("grad_dtype", at(&C::numerics, &NumericsConfig::grad_dtype), kGradDTypes),
-      optimizer_key(),
-      number_key("learning_rate", at(&C::optimizer, &OptimizerConfig::learning_rate), 0, 1e6),
-      number_key("weight_decay", at(&C::optimizer, &OptimizerConfig::weight_decay), 0, 1e6),
-      number_key("clip_grad", at(&C::optimizer, &OptimizerConfig::clip_grad), 0, 1e30),
-      choice_key("exp_avg_dtype", at(&C::optimizer, &OptimizerConfig::exp_avg_dtype), kMomentDTypes),
-      choice_key("exp_avg_sq_dtype", at(&C::optimizer, &OptimizerConfig::exp_avg_sq_dtype), kMomentDTypes),
-      boolean_key("store_param_remainders", at(&C::optimizer, &OptimizerConfig::store_param_remainders)),
       choice_key("frozen", at(&C::finetune, &FinetuneConfig::frozen), kFrozen),
       integer_key("lora_rank", "", at(&C::finetune, &FinetuneConfig::lora_rank), 1, kMostRanks),
       number_key("lora_alpha", at(&C::finetune, &FinetuneConfig::lora_alpha), 0, 1e6),
@@ -262,6 +255,10 @@ std::vector<ConfigKey> make_keys() {
       text_key("save_weights", at(&C::files, &FilesConfig::save_weights), PathOr::path,
                "the path of a folder to write"),
   };
+  std::vector<ConfigKey> optimizer = optimizer_keys();
+  const auto behind =
+      std::find_if(keys.begin(), keys.end(), [](const auto& key) { return key.name == "grad_dtype"; }) + 1;
+  keys.insert(behind, std::make_move_iterator(optimizer.begin()), std::make_move_iterator(optimizer.end()));
   for (ConfigKey& key : distillation_keys()) keys.push_back(std::move(key));
   for (ConfigKey& key : reinforcement_keys()) keys.push_back(std::move(key));
   return keys;

@@ -12,7 +12,11 @@
 namespace plumbline {
 namespace {
 
-constexpr KeyNames<2> kOptimizers = {"adam", "sgd"};
+constexpr KeyNames<4> kOptimizers = {"adam", "sgd", "lion", "muon"};
+constexpr KeyNames<5> kMomentDTypes = {"fp32", "bf16", "fp16", "fp8", "int8"};
+constexpr KeyNames<3> kMuonScales = {"spectral", "unit_rms_norm", "shape_scaling"};
+constexpr KeyNames<2> kMuonCoefficients = {"simple", "quintic"};
+constexpr KeyNames<2> kMuonTensorModes = {"blockwise", "duplicated"};
 constexpr KeyNames<3> kPrecisions = {"fp32", "bf16", "fp16"};
 
 /// A smaller budget without a unit is probably meant in GiB.
@@ -24,8 +28,6 @@ bool is_bare_number(const std::string& text) {
          text.find_first_of("123456789") != std::string::npos;
 }
 
-}  // namespace
-
 /// adamw, PyTorch's name, is adam here.
 ConfigKey optimizer_key() {
   ConfigKey key = choice_key("optimizer", at(&RunConfig::optimizer, &OptimizerConfig::kind), kOptimizers);
@@ -35,6 +37,33 @@ ConfigKey optimizer_key() {
     parse(draft, named);
   };
   return key;
+}
+
+}  // namespace
+
+std::vector<ConfigKey> optimizer_keys() {
+  using Run = RunConfig;
+  using O = OptimizerConfig;
+  const auto of = [](auto member) { return at(&Run::optimizer, member); };
+  const auto muon = [](auto member) { return at(&Run::optimizer, &O::muon, member); };
+  return {
+      optimizer_key(),
+      number_key("learning_rate", of(&O::learning_rate), 0, 1e6),
+      number_key("weight_decay", of(&O::weight_decay), 0, 1e6),
+      number_key("clip_grad", of(&O::clip_grad), 0, 1e30),
+      number_key("sgd_momentum", of(&O::sgd_momentum), 0, 1),
+      number_key("muon_momentum", muon(&MuonConfig::momentum), 0, 1),
+      boolean_key("muon_nesterov", muon(&MuonConfig::nesterov)),
+      choice_key("muon_scale_mode", muon(&MuonConfig::scale_mode), kMuonScales),
+      number_key("muon_extra_scale_factor", muon(&MuonConfig::extra_scale_factor), 0, 1e6),
+      integer_key("muon_num_ns_steps", "", muon(&MuonConfig::num_ns_steps), 1, 100),
+      choice_key("muon_coefficient_type", muon(&MuonConfig::coefficient_type), kMuonCoefficients),
+      choice_key("muon_tp_mode", muon(&MuonConfig::tp_mode), kMuonTensorModes),
+      boolean_key("muon_split_qkv", muon(&MuonConfig::split_qkv)),
+      choice_key("exp_avg_dtype", of(&O::exp_avg_dtype), kMomentDTypes),
+      choice_key("exp_avg_sq_dtype", of(&O::exp_avg_sq_dtype), kMomentDTypes),
+      boolean_key("store_param_remainders", of(&O::store_param_remainders)),
+  };
 }
 
 /// fp8 stands for the usual meaning: 16-bit storage, and linear layers in the usual 8-bit formats unless

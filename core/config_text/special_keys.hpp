@@ -1,11 +1,14 @@
 // Keys whose texts are read in ways of their own.
 #pragma once
 
+#include <vector>
+
 #include "core/config_text/config_key.hpp"
 
 namespace plumbline {
 
-ConfigKey optimizer_key();
+/// All of RunConfig::optimizer, in the order of the documentation.
+std::vector<ConfigKey> optimizer_keys();
 ConfigKey precision_key();
 ConfigKey memory_budget_key();
 ConfigKey hierarchical_key();

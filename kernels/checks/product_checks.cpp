@@ -111,10 +111,30 @@ void adam(Matrix parameter, Matrix gradient, Matrix master, Matrix moment1, Matr
            {"moment2", moment2}});
 }
 
-void sgd(Matrix parameter, Matrix gradient, Matrix master, double /*learning_rate*/,
-         double /*gradient_scale*/) {
+void sgd(Matrix parameter, Matrix gradient, Matrix master, const DescentStep& /*step*/) {
   require(is_updatable(parameter, gradient, master), "sgd", kStates,
           {{"parameter", parameter}, {"gradient", gradient}, {"master", master}});
+}
+
+void lion(Matrix parameter, Matrix gradient, Matrix master, Matrix momentum, const LionStep& /*step*/) {
+  require(is_updatable(parameter, gradient, master) && is_state(momentum, parameter), "lion", kStates,
+          {{"parameter", parameter}, {"gradient", gradient}, {"master", master}, {"momentum", momentum}});
+}
+
+void momentum(Matrix gradient, Matrix momentum, Matrix update, const MomentumStep& /*step*/) {
+  const bool into = update.data == nullptr || (is_storage(update) && matches(update, gradient));
+  require(is_storage(gradient) && gradient.contiguous() && is_state(momentum, gradient) && into, "momentum",
+          "equal element counts without gaps, momentum fp32",
+          {{"gradient", gradient}, {"momentum", momentum}, {"update", update}});
+}
+
+void normalize(Matrix x, double epsilon) {
+  require(is_storage(x) && x.contiguous() && epsilon > 0, "normalize", "no gaps, epsilon > 0", {{"x", x}});
+}
+
+void weighted_sum(Matrix a, double /*of_a*/, Matrix b, double /*of_b*/, Matrix y) {
+  require(is_storage(y) && alike(a, y) && alike(b, y), "weighted_sum", "a, b, y of one type and shape",
+          {{"a", a}, {"b", b}, {"y", y}});
 }
 
 void squared_norm(Matrix x) {

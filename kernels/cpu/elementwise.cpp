@@ -21,6 +21,18 @@ PLUMBLINE_MULTIVERSION void sum_rows(Matrix a, Matrix b, float factor, const T* 
 }
 
 template <class T>
+PLUMBLINE_MULTIVERSION void sum_weighted(Matrix a, float of_a, Matrix b, float of_b, Matrix y) {
+  for (std::int64_t row = 0; row < y.rows; ++row) {
+    const T* left = row_of<T>(a, row);
+    const T* right = row_of<T>(b, row);
+    T* out = row_of<T>(y, row);
+    for_lanes(y.cols, [&] PLUMBLINE_LANES {
+      store(out + i, load(left + i, part) * of_a + load(right + i, part) * of_b, part);
+    });
+  }
+}
+
+template <class T>
 PLUMBLINE_MULTIVERSION void sum_columns(Matrix dy, float* sums) {
   for (std::int64_t row = 0; row < dy.rows; ++row) {
     const T* in = row_of<T>(dy, row);
@@ -76,6 +88,15 @@ void CpuOperators::add_multiple(Matrix a, Matrix b, double factor, Matrix bias, 
     } else {
       sum_rows<T>(a, b, times, bias.as<T>(), y);
     }
+  });
+}
+
+void CpuOperators::weighted_sum(Matrix a, double of_a, Matrix b, double of_b, Matrix y) {
+  const bool gapless = a.contiguous() && b.contiguous() && y.contiguous();
+  with_type("weighted_sum", y.dtype, [&](auto type) {
+    using T = decltype(type);
+    sum_weighted<T>(gapless ? flattened(a) : a, static_cast<float>(of_a), gapless ? flattened(b) : b,
+                    static_cast<float>(of_b), gapless ? flattened(y) : y);
   });
 }
 

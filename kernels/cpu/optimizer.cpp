@@ -1,9 +1,11 @@
-// AdamW, gradient descent and the gradient norm.
+// AdamW, gradient descent, Lion, momentum and norms over all elements.
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 
-#include "kernels/adam_factors.hpp"
 #include "kernels/cpu/cpu_backend.hpp"
 #include "kernels/cpu/dispatch.hpp"
+#include "kernels/update_factors.hpp"
 
 namespace plumbline::cpu {
 namespace {
@@ -32,12 +34,44 @@ PLUMBLINE_MULTIVERSION void adam_update(P* parameter, const G* gradient, float* 
 
 template <class P, class G>
 PLUMBLINE_MULTIVERSION void sgd_update(P* parameter, const G* gradient, float* master, std::int64_t count,
-                                       float factor) {
+                                       float decay, float factor) {
   for_lanes(count, [&] PLUMBLINE_LANES {
     const Lanes old = master == nullptr ? load(parameter + i, part) : load(master + i, part);
-    const Lanes updated = old - load(gradient + i, part) * factor;
+    const Lanes updated = old * decay - load(gradient + i, part) * factor;
     store(parameter + i, updated, part);
     if (master != nullptr) store(master + i, updated, part);
+  });
+}
+
+/// 1, -1, or 0 of 0.
+PLUMBLINE_INLINE Lanes sign(Lanes v) {
+  Lanes result;
+  for (int i = 0; i < kLanes; ++i) result[i] = v[i] == 0 ? 0 : __builtin_copysignf(1, v[i]);
+  return result;
+}
+
+template <class P, class G>
+PLUMBLINE_MULTIVERSION void lion_update(P* parameter, const G* gradient, float* master, float* momentum,
+                                        std::int64_t count, LionFactors f) {
+  for_lanes(count, [&] PLUMBLINE_LANES {
+    const Lanes g = load(gradient + i, part) * f.gradient_scale;
+    const Lanes m = load(momentum + i, part);
+    const Lanes old = master == nullptr ? load(parameter + i, part) : load(master + i, part);
+    const Lanes updated = old * f.decay - sign(m * f.keep1 + g * f.add1) * f.step;
+    store(momentum + i, m * f.keep2 + g * f.add2, part);
+    store(parameter + i, updated, part);
+    if (master != nullptr) store(master + i, updated, part);
+  });
+}
+
+template <class G, class U>
+PLUMBLINE_MULTIVERSION void average(const G* gradient, float* momentum, U* update, std::int64_t count,
+                                    MomentumFactors f) {
+  for_lanes(count, [&] PLUMBLINE_LANES {
+    const Lanes g = load(gradient + i, part) * f.gradient_scale;
+    const Lanes m = load(momentum + i, part) * f.keep + g * f.add;
+    store(momentum + i, m, part);
+    if (update != nullptr) store(update + i, g * f.of_gradient + m * f.of_momentum, part);
   });
 }
 
@@ -77,14 +111,42 @@ void CpuOperators::adam(Matrix parameter, Matrix gradient, Matrix master, Matrix
   });
 }
 
-void CpuOperators::sgd(Matrix parameter, Matrix gradient, Matrix master, double learning_rate,
-                       double gradient_scale) {
+void CpuOperators::sgd(Matrix parameter, Matrix gradient, Matrix master, const DescentStep& step) {
   with_types("sgd", parameter.dtype, gradient.dtype, [&](auto type, auto gradient_type) {
     using P = decltype(type);
     using G = decltype(gradient_type);
     sgd_update<P, G>(parameter.as<P>(), gradient.as<G>(), master.as<float>(), parameter.elements(),
-                     static_cast<float>(learning_rate * gradient_scale));
+                     static_cast<float>(1 - step.learning_rate * step.weight_decay),
+                     static_cast<float>(step.learning_rate * step.gradient_scale));
   });
+}
+
+void CpuOperators::lion(Matrix parameter, Matrix gradient, Matrix master, Matrix momentum,
+                        const LionStep& step) {
+  const LionFactors factors = lion_factors(step);
+  with_types("lion", parameter.dtype, gradient.dtype, [&](auto type, auto gradient_type) {
+    using P = decltype(type);
+    using G = decltype(gradient_type);
+    lion_update<P, G>(parameter.as<P>(), gradient.as<G>(), master.as<float>(), momentum.as<float>(),
+                      parameter.elements(), factors);
+  });
+}
+
+void CpuOperators::momentum(Matrix gradient, Matrix momentum, Matrix update, const MomentumStep& step) {
+  const MomentumFactors factors = momentum_factors(step);
+  with_types("momentum", gradient.dtype, update.data == nullptr ? DType::fp32 : update.dtype,
+             [&](auto gradient_type, auto type) {
+               using G = decltype(gradient_type);
+               using U = decltype(type);
+               average<G, U>(gradient.as<G>(), momentum.as<float>(), update.as<U>(), gradient.elements(),
+                             factors);
+             });
+}
+
+void CpuOperators::normalize(Matrix x, double epsilon) {
+  double sum = 0;
+  with_type("normalize", x.dtype, [&](auto type) { sum = squares<decltype(type)>(flattened(x)); });
+  scale(x, 1 / std::max(std::sqrt(sum), epsilon));
 }
 
 Number CpuOperators::squared_norm(Matrix x) {

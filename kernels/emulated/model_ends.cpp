@@ -155,9 +155,26 @@ void EmulatedOperators::adam(Matrix parameter, Matrix gradient, Matrix master, M
             {parameter, master, moment1, moment2});
 }
 
-void EmulatedOperators::sgd(Matrix parameter, Matrix gradient, Matrix master, double /*learning_rate*/,
-                            double /*gradient_scale*/) {
+void EmulatedOperators::sgd(Matrix parameter, Matrix gradient, Matrix master, const DescentStep& /*step*/) {
   pass_over("sgd", parameter.dtype, {parameter, gradient, master}, {parameter, master});
+}
+
+void EmulatedOperators::lion(Matrix parameter, Matrix gradient, Matrix master, Matrix momentum,
+                             const LionStep& /*step*/) {
+  pass_over("lion", parameter.dtype, {parameter, gradient, master, momentum}, {parameter, master, momentum});
+}
+
+void EmulatedOperators::momentum(Matrix gradient, Matrix momentum, Matrix update,
+                                 const MomentumStep& /*step*/) {
+  pass_over("momentum", gradient.dtype, {gradient, momentum}, {momentum, update});
+}
+
+void EmulatedOperators::normalize(Matrix x, double /*epsilon*/) {
+  pass_over("normalize", x.dtype, {x, x}, {x});
+}
+
+void EmulatedOperators::weighted_sum(Matrix a, double /*of_a*/, Matrix b, double /*of_b*/, Matrix y) {
+  pass_over("weighted_sum", y.dtype, {a, b}, {y});
 }
 
 Number EmulatedOperators::squared_norm(Matrix x) {

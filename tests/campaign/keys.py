@@ -52,6 +52,8 @@ PREDICTED = {
     "activation_func_fp8_input_store": "true", "fp4_format": "e2m1",
     "first_last_layers_bf16": "true", "num_layers_at_start_in_bf16": "2", "num_layers_at_end_in_bf16": "0",
     "fp8_dot_product_attention": "true", "grad_dtype": "same", "optimizer": "sgd",
+    "sgd_momentum": "0.9", "muon_nesterov": "true", "muon_num_ns_steps": "3", "muon_tp_mode": "blockwise",
+    "muon_split_qkv": "false",
     "exp_avg_dtype": "bf16", "exp_avg_sq_dtype": "fp8", "store_param_remainders": "true",
     "frozen": "lora", "lora_rank": "3", "lora_alpha": "5", "lora_targets": "all", "frozen_weights": "nf4", "freeze_language_model": "true", "freeze_vision_model": "true",
     "freeze_vision_projection": "true",

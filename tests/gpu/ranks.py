@@ -48,6 +48,8 @@ SPLITS = [  # tensor, pipeline, data, more settings
     (1, 1, 4, {"zero_stage": "1", "num_distributed_optimizer_instances": "2"}),
     (1, 1, 4, {"zero_stage": "2", "num_distributed_optimizer_instances": "2",
                "overlap_param_gather": "true"}),
+    (2, 1, 1, {"optimizer": "muon"}), (1, 1, 2, {"optimizer": "muon", "zero_stage": "1"}),
+    (1, 1, 2, {"optimizer": "lion"}),
     (1, 1, 2, {"context_parallel_size": "2"}),
     (1, 1, 2, {"context_parallel_size": "2", "cp_comm_type": "all_gather"}),
     (1, 1, 2, {"context_parallel_size": "2", "cp_comm_type": "a2a"}),
@@ -71,6 +73,7 @@ SPLITS = [  # tensor, pipeline, data, more settings
 SHORT_SPLITS = [
     (2, 1, 1, {}), (1, 1, 2, {}), (1, 2, 1, {"pipeline_schedule": "zb-h1"}),
     (2, 1, 1, {"sequence_parallel": "true"}),
+    (1, 1, 2, {"optimizer": "muon", "zero_stage": "1"}),
     (1, 1, 2, {"zero_stage": "3"}), (1, 2, 1,
                                      {"pipeline_schedule": "interleaved", "virtual_pipeline_chunks": "2"}),
     (1, 1, 2, {"context_parallel_size": "2"}),

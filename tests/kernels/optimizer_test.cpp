@@ -1,4 +1,4 @@
-// AdamW and gradient descent over several steps against double references.
+// AdamW, gradient descent, Lion, momentum and norms against double references.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -63,13 +63,96 @@ TEST(Optimizer, GradientDescent) {
     const Guarded master(1, kCount, DType::fp32);
     operators().copy(parameter, master);
     const Guarded gradient = random_matrix(1, kCount, DType::fp32);
-    const Dense expected =
-        dense(1, kCount, [&](auto, auto j) { return parameter.read()(0, j) - 0.05 * gradient.read()(0, j); });
-    operators().sgd(parameter, gradient, type == DType::fp32 ? Matrix{} : master.matrix(), 0.1, 0.5);
+    const Dense expected = dense(1, kCount, [&](auto, auto j) {
+      return 0.98 * parameter.read()(0, j) - 0.05 * gradient.read()(0, j);
+    });
+    operators().sgd(parameter, gradient, type == DType::fp32 ? Matrix{} : master.matrix(),
+                    {.learning_rate = 0.1, .weight_decay = 0.2, .gradient_scale = 0.5});
     expect_close(parameter, expected, tolerance(type), "parameter");
     if (type != DType::fp32) {
       expect_close(master, expected, tolerance(DType::fp32), "master");
     }
+  }
+}
+
+TEST(Optimizer, LionOverSteps) {
+  const LionStep s{.learning_rate = 0.02, .weight_decay = 0.1, .gradient_scale = 0.5};
+  for (const DType type : element_types()) {
+    for (const DType gradient_type : element_types()) {
+      const std::string what = fmt::format("{} gradients {}", name_of(type), name_of(gradient_type));
+      const Guarded parameter = random_matrix(1, kCount, type);
+      const Guarded master(1, kCount, DType::fp32);
+      operators().copy(parameter, master);
+      const Guarded momentum(1, kCount, DType::fp32);
+      operators().fill(momentum, 0);
+      Dense expected = parameter.read();
+      Dense average(1, kCount);
+      for (int step = 1; step <= 3; ++step) {
+        const Guarded gradient = random_matrix(1, kCount, gradient_type);
+        operators().lion(parameter, gradient, type == DType::fp32 ? Matrix{} : master.matrix(), momentum, s);
+        const Dense g = gradient.read();
+        for (std::size_t i = 0; i < expected.values.size(); ++i) {
+          const double scaled = 0.5 * g.values[i];
+          const double direction = 0.9 * average.values[i] + 0.1 * scaled;
+          expected.values[i] -= 0.02 * ((direction > 0   ? 1
+                                         : direction < 0 ? -1
+                                                         : 0) +
+                                        0.1 * expected.values[i]);
+          average.values[i] = 0.99 * average.values[i] + 0.01 * scaled;
+        }
+        expect_close(type == DType::fp32 ? parameter : master, expected, 1e-11, what + " parameter");
+        expect_close(momentum, average, 1e-11, what + " momentum");
+        expect_close(parameter, expected, tolerance(type), what + " stored");
+      }
+    }
+  }
+}
+
+TEST(Optimizer, Momentum) {
+  const MomentumStep s{
+      .keep = 0.9, .add = 0.2, .of_gradient = 0.3, .of_momentum = 0.8, .gradient_scale = 0.5};
+  for (const DType gradient_type : element_types()) {
+    for (const DType type : element_types()) {
+      const Guarded gradient = random_matrix(1, kCount, gradient_type);
+      const Guarded momentum = random_matrix(1, kCount, DType::fp32);
+      const Guarded update(1, kCount, type);
+      const Dense g = gradient.read();
+      const Dense old = momentum.read();
+      const Dense expected =
+          dense(1, kCount, [&](auto, auto j) { return 0.9 * old(0, j) + 0.2 * 0.5 * g(0, j); });
+      operators().momentum(gradient, momentum, update, s);
+      expect_close(momentum, expected, 1e-11, "momentum");
+      expect_close(update,
+                   dense(1, kCount, [&](auto, auto j) { return 0.8 * expected(0, j) + 0.15 * g(0, j); }),
+                   tolerance(type), "update");
+      const Guarded again(1, kCount, DType::fp32);
+      operators().copy(momentum, again);
+      operators().momentum(gradient, again, {}, s);
+      expect_close(again,
+                   dense(1, kCount, [&](auto, auto j) { return 0.9 * expected(0, j) + 0.1 * g(0, j); }),
+                   1e-11, "momentum alone");
+    }
+  }
+}
+
+TEST(Optimizer, NormalizesAndSums) {
+  for (const DType type : element_types()) {
+    const Guarded a = random_matrix(5, 19, type);
+    const Guarded b = random_matrix(5, 19, type);
+    const Dense left = a.read();
+    const Dense right = b.read();
+    const Guarded y(5, 19, type);
+    operators().weighted_sum(a, 0.75, b, -2, y);
+    expect_close(y, dense(5, 19, [&](auto i, auto j) { return 0.75 * left(i, j) - 2 * right(i, j); }),
+                 tolerance(type), "sum");
+    double squares = 0;
+    for (const double value : left.values) squares += value * value;
+    operators().normalize(a, 1e-15);
+    expect_close(a, dense(5, 19, [&](auto i, auto j) { return left(i, j) / std::sqrt(squares); }),
+                 tolerance(type), "normalized");
+    operators().fill(b, 0);
+    operators().normalize(b, 1e-15);
+    expect_close(b, Dense(5, 19), tolerance(type), "zeros");
   }
 }
 
@@ -81,7 +164,12 @@ TEST(Optimizer, DisagreementsThrow) {
   EXPECT_THROW(operators().adam(half, p, {}, p, p, {}), Error);
   EXPECT_THROW(operators().adam(p, p, {}, half, p, {}), Error);
   EXPECT_THROW(operators().adam(p, p, {}, p, p, {.step = 0}), Error);
-  EXPECT_THROW(operators().sgd(p, longer, {}, 1, 1), Error);
+  EXPECT_THROW(operators().sgd(p, longer, {}, {}), Error);
+  EXPECT_THROW(operators().lion(p, p, {}, half, {}), Error);
+  EXPECT_THROW(operators().momentum(p, half, {}, {}), Error);
+  EXPECT_THROW(operators().momentum(p, p, longer, {}), Error);
+  EXPECT_THROW(operators().normalize(p, 0), Error);
+  EXPECT_THROW(operators().weighted_sum(p, 1, longer, 1, p), Error);
 }
 
 }  // namespace

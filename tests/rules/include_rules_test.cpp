@@ -243,6 +243,7 @@ constexpr Room kRooms[] = {
      "bench/training/weights core/base core/config core/schedule"},
     {"bench/training/layer", "bench/training/feed_forward bench/training/linear bench/training/parameters"},
     {"bench/training/linear", "bench/training/parameters core/tensor"},
+    {"bench/training/optimizers", "bench/training/parameters core/config"},
     {"bench/training/parameters",
      "core/base core/config core/config/families core/run core/schedule core/tensor kernels"},
     {"bench/training/reinforcement",
@@ -250,7 +251,8 @@ constexpr Room kRooms[] = {
      "bench/training/stage bench/training/trainer bench/training/weights core/base core/config "
      "core/reinforcement core/run kernels"},
     {"bench/training/stage",
-     "bench/training/ends bench/training/layer bench/training/parameters core/base core/run core/schedule"},
+     "bench/training/ends bench/training/layer bench/training/optimizers bench/training/parameters core/base "
+     "core/run core/schedule"},
     {"bench/training/trainer",
      "bench/training/checkpoints bench/training/parameters bench/training/stage bench/training/weights "
      "core/base core/config core/files core/run core/schedule core/trace kernels"},

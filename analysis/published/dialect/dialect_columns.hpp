@@ -106,12 +106,8 @@ struct ComingValue {
   std::string_view key;
   std::string_view value;
 };
-inline constexpr std::array<ComingValue, 6> kComingValues = {{{"fp8_recipe", "unstated"},
-                                                              {"optimizer", "dist_muon"},
-                                                              {"fp8_recipe", "rowwise"},
-                                                              {"precision", "nvfp4"},
-                                                              {"optimizer", "muon"},
-                                                              {"optimizer", "lamb"}}};
+inline constexpr std::array<ComingValue, 4> kComingValues = {
+    {{"fp8_recipe", "unstated"}, {"fp8_recipe", "rowwise"}, {"precision", "nvfp4"}, {"optimizer", "lamb"}}};
 
 template <std::size_t N>
 constexpr bool is_one_of(const std::array<std::string_view, N>& names, std::string_view name) {

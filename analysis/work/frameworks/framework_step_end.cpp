@@ -7,6 +7,7 @@
 #include "analysis/work/framework_list.hpp"
 #include "analysis/work/frameworks/framework_calls.hpp"
 #include "analysis/work/frameworks/framework_mixture.hpp"
+#include "analysis/work/muon.hpp"
 #include "analysis/work/parameter_units.hpp"
 
 namespace plumbline {
@@ -24,6 +25,16 @@ Trained trained_elements(const HeldStages& rank) {
     elements.rest += trainable_elements(s) - spread_expert_elements(s);
   }
   return elements;
+}
+
+/// Elements that a rank updates besides the matrices of layers.
+std::int64_t others_of(const HeldStages& rank) {
+  std::int64_t elements = 0;
+  for (const StageShape& s : rank.held)
+    elements += elements_of(s).whole() - s.over_layers(layer_matrices) -
+                s.weighty_modules() * prediction_module_matrices(s);
+  const StageShape& any = rank.held.front();
+  return elements / (any.sharding.zero >= 1 ? any.sharding.state_shards : 1);
 }
 
 /// Reductions and gathers of the two kinds of parameters, each among the ranks that hold the same.
@@ -154,8 +165,13 @@ std::vector<OperatorCall> framework_update_calls(const HeldStages& rank) {
     list.memory("unscale gradients", owned, 8);
   const std::int64_t on_host =
       std::llround(any.host_states.optimizer * static_cast<double>(owned));  // the host updates them
-  list.memory("optimizer step", owned - on_host,
-              any.software->memory.optimizer_bytes - any.numerics.update_bytes_less);
+  const bool muon = any.numerics.optimizer.kind == Optimizer::muon;
+  list.memory("optimizer step", muon ? others_of(rank) : owned - on_host,
+              any.software->memory.optimizer_bytes - any.numerics.optimizer.update_bytes_less);
+  if (muon) {
+    const std::vector<OperatorCall> matrices = framework_muon_calls(rank.held);
+    list.calls.insert(list.calls.end(), matrices.begin(), matrices.end());
+  }
   if (on_host > 0) {
     const auto& host = any.host_states;
     const std::int64_t gradient = host.gradients > 0 ? 0 : any.numerics.g();

@@ -13,7 +13,7 @@ struct StepLists {
 
 constexpr StepLists kOwn{
     passes::own_work, reduce_gradients_calls,
-    [](const HeldStages& rank, const RunConfig& config) { return optimizer_calls(rank, config, 0); }};
+    [](const HeldStages& rank, const RunConfig& config) { return optimizer_calls(rank, config, {}); }};
 constexpr StepLists kFramework{
     framework_work, [](const HeldStages& rank, const RunConfig&) { return framework_reduction_calls(rank); },
     [](const HeldStages& rank, const RunConfig&) { return framework_update_calls(rank); }};

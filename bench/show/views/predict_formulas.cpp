@@ -85,7 +85,7 @@ std::string states_text(const StatesQuestion& q) {
   std::string text = fmt::format("model states per rank: {} B parameters, D = {:g} data-parallel ranks\n",
                                  readable_number(q.parameters / 1e9), q.data_parallel);
   for (const GradDType gradients : q.gradients) {
-    const StateBytes bytes = state_bytes(q.precision, gradients, q.optimizer);
+    const StateBytes bytes = state_bytes(q.precision, gradients, {.kind = q.optimizer});
     text += fmt::format(
         "\n{} parameters, {}-byte gradients, optimizer K = {} bytes per parameter (GB = 10^9, GiB = 2^30)\n",
         name_of(q.precision), bytes.gradient, bytes.optimizer);
@@ -100,10 +100,9 @@ std::string states_text(const StatesQuestion& q) {
                       states.optimizer / kGigabyte, states.total() / kGigabyte, states.total() / kGibibyte);
     }
     const ModelStates whole = zero_model_states(q.parameters, 0, 1, bytes);
-    text +=
-        fmt::format("D = 1: {:.4g} + {:.4g} + {:.4g} = {:.5g} GB: parameters, gradients, {} states\n",
-                    whole.parameters / kGigabyte, whole.gradients / kGigabyte, whole.optimizer / kGigabyte,
-                    whole.total() / kGigabyte, q.optimizer == Optimizer::adam ? "Adam" : "SGD");
+    text += fmt::format("D = 1: {:.4g} + {:.4g} + {:.4g} = {:.5g} GB: parameters, gradients, {} states\n",
+                        whole.parameters / kGigabyte, whole.gradients / kGigabyte,
+                        whole.optimizer / kGigabyte, whole.total() / kGigabyte, optimizer_name(q.optimizer));
   }
   return text;
 }
@@ -111,7 +110,7 @@ std::string states_text(const StatesQuestion& q) {
 OrderedJson states_json(const StatesQuestion& q) {
   OrderedJson rows = OrderedJson::array();
   for (const GradDType gradients : q.gradients) {
-    const StateBytes bytes = state_bytes(q.precision, gradients, q.optimizer);
+    const StateBytes bytes = state_bytes(q.precision, gradients, {.kind = q.optimizer});
     for (int stage = 0; stage <= 3; ++stage) {
       const ModelStates states = zero_model_states(q.parameters, stage, q.data_parallel, bytes);
       rows.push_back({{"precision", name_of(q.precision)},

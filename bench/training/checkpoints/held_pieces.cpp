@@ -18,10 +18,8 @@ class Lister {
         at_(stages.context().communicator.layout().coordinates(stages.context().communicator.rank())),
         all_(which == Which::to_read) {
     sets_ = {{kWeightState, &(memory_.master ? memory_.master : memory_.values)}};
-    if (memory_.moment1) {
-      sets_.emplace_back(kMoment1State, &memory_.moment1);
-      sets_.emplace_back(kMoment2State, &memory_.moment2);
-    }
+    if (memory_.moment1) sets_.emplace_back(kMoment1State, &memory_.moment1);
+    if (memory_.moment2) sets_.emplace_back(kMoment2State, &memory_.moment2);
   }
 
   std::vector<HeldPiece> list() {
@@ -95,7 +93,9 @@ class Lister {
       if (parameter.unit != unit_of_stage || !writes(parameter)) continue;
       for (const TensorPiece& piece : pieces_of_stretch(parameter, from, end)) {
         if (!writes(parameter, piece, from)) continue;
-        for (const auto& [state, set] : sets_) add(state, piece, memory_.owned(*set, unit));
+        for (const auto& [state, set] : sets_) {
+          if (const Matrix row = memory_.owned(*set, unit); row.data != nullptr) add(state, piece, row);
+        }
       }
     }
   }

@@ -31,6 +31,8 @@ constexpr std::array<std::string_view, 8> kSplit = {
 constexpr std::array<std::string_view, 1> kOfInstances = {"num_distributed_optimizer_instances"};
 /// Keys of fine-tuning; checkpoints of other runs do not have them.
 constexpr std::array<std::string_view, 2> kOfChats = {"task", "packed_sequence"};
+/// Key of a momentum; checkpoints of other runs do not have it.
+constexpr std::array<std::string_view, 1> kOfMomentum = {"sgd_momentum"};
 constexpr const char* kModelPrefix = "model.";
 
 template <std::size_t N>
@@ -60,6 +62,9 @@ NamedTexts identity_of(const RunConfig& config) {
   NamedTexts texts;
   append_model(texts, kModelPrefix, config.model);
   for (auto& each : chosen(config, kAlike)) texts.push_back(std::move(each));
+  if (config.optimizer.kind == Optimizer::sgd && config.optimizer.sgd_momentum > 0) {
+    for (auto& each : chosen(config, kOfMomentum)) texts.push_back(std::move(each));
+  }
   if (config.model.prediction_modules > 0) {
     for (auto& each : chosen(config, kOfModules)) texts.push_back(std::move(each));
   }
@@ -107,7 +112,8 @@ void require_same_run(const FoundCheckpoint& checkpoint, const RunConfig& config
 }
 
 Bytes checkpoint_bytes(const RunConfig& config) {
-  const std::int64_t states = config.optimizer.kind == Optimizer::adam ? 3 : 1;
+  // Muon keeps one number less of matrices.
+  const std::int64_t states = 1 + config.optimizer.moments(ParameterClass::other);
   return {(config.model.parameters() + config.model.module_parameters()) * states * size_of(DType::fp32)};
 }
 

@@ -1,17 +1,45 @@
 #include "bench/training/parameters/parameter_memory.hpp"
 
+#include <optional>
+
 namespace plumbline::training {
 namespace {
 
+std::int64_t elements_of(const RankParameters& parameters, UnitSet units, bool sharded) {
+  switch (units) {
+    case UnitSet::trained:
+      return sharded ? parameters.owned : parameters.trained;
+    case UnitSet::others:
+      return sharded ? parameters.others_owned : parameters.others;
+    case UnitSet::all:
+      break;
+  }
+  return sharded ? parameters.owned : parameters.matrices;
+}
+
 ParameterSet allocate(const TrainingContext& context, const RankParameters& parameters, Category category,
-                      const char* holder, DType type, bool sharded, bool of_adapters = false) {
+                      const char* holder, DType type, bool sharded, UnitSet units = UnitSet::all) {
   ParameterSet set;
-  set.of_adapters = of_adapters;
-  if (!of_adapters) set.vectors = context.arena.allocate(category, holder, 1, parameters.vectors, type);
-  const std::int64_t whole = of_adapters ? parameters.trained : parameters.matrices;
-  set.matrices = context.arena.allocate(category, holder, 1, sharded ? parameters.owned : whole, type);
+  set.units = units;
+  if (!set.of_adapters()) set.vectors = context.arena.allocate(category, holder, 1, parameters.vectors, type);
+  set.matrices = context.arena.allocate(category, holder, 1, elements_of(parameters, units, sharded), type);
   set.sharded = sharded;
   return set;
+}
+
+/// First element of a unit in the memory of a set, whole or one piece of each; nothing if it has none.
+std::optional<std::int64_t> offset_in(const ParameterSet& set, const Unit& unit) {
+  switch (set.units) {
+    case UnitSet::trained:
+      if (unit.frozen) return std::nullopt;
+      return set.sharded ? unit.owned_offset : unit.trained_offset;
+    case UnitSet::others:
+      if (unit.of != ParameterClass::other) return std::nullopt;
+      return set.sharded ? unit.other_owned_offset : unit.other_offset;
+    case UnitSet::all:
+      break;
+  }
+  return set.sharded ? unit.owned_offset : unit.offset;
 }
 
 void clear(Operators& operators, const ParameterSet& set) {
@@ -50,32 +78,38 @@ ParameterMemory::ParameterMemory(const TrainingContext& context, const RankParam
   }
   if (parameters.untrained > 0)
     untrained = context.make_fp32(Category::parameters, "expert biases", 1, parameters.untrained);
+  const UnitSet trained = context.frozen ? UnitSet::trained : UnitSet::all;
   gradients = allocate(context, parameters, Category::gradients, "gradients", config.numerics.grad_type(),
-                       zero >= 2, context.frozen);
-  const auto state = [&](const char* holder) {
-    return allocate(context, parameters, Category::optimizer, holder, DType::fp32, zero >= 1, context.frozen);
+                       zero >= 2, trained);
+  const auto state = [&](const char* holder, UnitSet units) {
+    return allocate(context, parameters, Category::optimizer, holder, DType::fp32, zero >= 1, units);
   };
-  if (config.numerics.precision != DType::fp32) master = state("master weights");
-  if (config.optimizer.kind == Optimizer::adam) {
-    moment1 = state("Adam first moment");
-    moment2 = state("Adam second moment");
+  const OptimizerConfig& optimizer = config.optimizer;
+  const bool adam = optimizer.kind == Optimizer::adam;
+  if (config.numerics.precision != DType::fp32) master = state("master weights", trained);
+  if (optimizer.moments(ParameterClass::other) > 0) {
+    moment1 = state(adam ? "Adam first moment" : "momentum", trained);
     clear(context.operators, moment1);
+  }
+  if (optimizer.moments(ParameterClass::other) > 1) {
+    const bool of_all = optimizer.moments(ParameterClass::matrix) > 1;
+    moment2 = state("Adam second moment", of_all ? trained : UnitSet::others);
     clear(context.operators, moment2);
   }
 }
 
 Matrix ParameterMemory::whole(const ParameterSet& set, int unit) const {
   const Unit& place = this->unit(unit);
-  if (set.of_adapters && place.frozen) return {};
+  const std::optional<std::int64_t> offset = offset_in(set, place);
+  if (!offset) return {};
   const Matrix& all = set.matrices;
-  return {all.at(0, set.of_adapters ? place.trained_offset : place.offset), 1, place.padded, all.dtype};
+  return {all.at(0, *offset), 1, place.padded, all.dtype};
 }
 
 Matrix ParameterMemory::owned(const ParameterSet& set, int unit) const {
-  const Unit& place = this->unit(unit);
-  if (set.of_adapters && place.frozen) return {};
-  const std::int64_t start = set.of_adapters ? place.trained_offset : place.offset;
-  const std::int64_t first = set.sharded ? place.owned_offset : start + owned_from(unit);
+  const std::optional<std::int64_t> offset = offset_in(set, this->unit(unit));
+  if (!offset) return {};
+  const std::int64_t first = *offset + (set.sharded ? 0 : owned_from(unit));
   const Matrix& all = set.matrices;
   return {all.at(0, first), 1, owned_elements(unit), all.dtype};
 }

@@ -9,14 +9,22 @@
 
 namespace plumbline::training {
 
+/// Units that a set has numbers of.
+enum class UnitSet {
+  all,
+  trained,  // beside adapters; no vectors
+  others,   // that are no matrices of layers
+};
+
 /// One value for every parameter of the rank: all vectors, and of the matrices all units whole, or this data
 /// rank's piece of each.
 struct ParameterSet {
   Tensor vectors;
   Tensor matrices;
   bool sharded = false;
-  bool of_adapters = false;  // no vectors, and units that train alone
-  explicit operator bool() const { return static_cast<bool>(matrices); }
+  UnitSet units = UnitSet::all;
+  bool of_adapters() const { return units == UnitSet::trained; }
+  explicit operator bool() const { return matrices || vectors; }
 };
 
 class ParameterMemory {
@@ -28,13 +36,13 @@ class ParameterMemory {
   ParameterSet values;
   ParameterSet gradients;
   ParameterSet master;            // empty when the values are fp32
-  ParameterSet moment1, moment2;  // empty for SGD
+  ParameterSet moment1, moment2;  // as many as the optimizer keeps
   Tensor secondary;               // of the values, for gathers among fewer ranks (hpz.md); empty without
   Tensor untrained;               // fp32: parameters without gradient, equal on every data rank; empty
                                   // without
 
   /// All of a unit, padding included, as one row; the set must not be sharded. This and the next: empty for a
-  /// frozen unit in a set of adapters.
+  /// unit that the set does not have.
   Matrix whole(const ParameterSet& set, int unit) const;
   /// Part of a unit that this data rank owns, as one row: all of it without ZeRO.
   Matrix owned(const ParameterSet& set, int unit) const;

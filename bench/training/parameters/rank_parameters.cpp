@@ -13,6 +13,15 @@ int pieces_of(const RunConfig& config, bool spread) {
 
 namespace {
 
+/// Embeddings, positions and output layers are outside the layers.
+ParameterClass class_of(const ParameterLayout& parameters, int unit) {
+  const auto in_layer = [&](const Parameter& parameter) {
+    return parameter.unit == unit && parameter.layer >= 0;
+  };
+  return std::any_of(parameters.list.begin(), parameters.list.end(), in_layer) ? ParameterClass::matrix
+                                                                               : ParameterClass::other;
+}
+
 bool holds_vocabulary(const ParameterLayout& parameters, int unit) {
   return std::any_of(parameters.list.begin(), parameters.list.end(), [&](const Parameter& parameter) {
     return parameter.unit == unit &&
@@ -49,6 +58,13 @@ RankParameters rank_parameters(const RunConfig& config, const StageMap& placemen
       const std::int64_t multiple = sharded && !unit.frozen ? std::int64_t{64} * unit.pieces : 1;
       unit.padded = (unit.elements + multiple - 1) / multiple * multiple;
       rank.matrices += unit.padded;
+      unit.of = class_of(entry.parameters, i);
+      unit.other_offset = rank.others;
+      unit.other_owned_offset = rank.others_owned;
+      if (unit.of == ParameterClass::other) {
+        rank.others += unit.padded;
+        rank.others_owned += unit.owned();
+      }
       unit.trained_offset = rank.trained;
       if (!unit.frozen) {
         rank.trained += unit.padded;

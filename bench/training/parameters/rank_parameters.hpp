@@ -19,6 +19,9 @@ struct Unit {
   std::int64_t padded = 0;          // with ZeRO a multiple of 64 per piece
   int pieces = 1;                   // with ZeRO: one per rank of `group`
   bool spread = false;              // of experts that are spread over ranks
+  ParameterClass of = ParameterClass::matrix;
+  std::int64_t other_offset = 0;  // in a memory of units that are no matrices of layers
+  std::int64_t other_owned_offset = 0;
   bool shard = false;               // of a vocabulary that all ranks share: used before the first F
   std::int64_t owned_offset = 0;    // in a memory of one piece of every unit
   Group group = Group::data;        // that holds the same values, of several instances of the optimizer one
@@ -48,6 +51,8 @@ struct RankParameters {
   std::int64_t matrices = 0;  // elements, padding included
   std::int64_t trained = 0;   // of these, in units that train
   std::int64_t owned = 0;     // of these, one piece of every unit
+  std::int64_t others = 0;    // of matrices, those in units that are no matrices of layers
+  std::int64_t others_owned = 0;
   std::int64_t untrained = 0;
 };
 RankParameters rank_parameters(const RunConfig& config, const StageMap& placement, Coordinates at);

@@ -12,7 +12,7 @@ inline Matrix view_of(const Parameter& parameter, const Matrix& unit_row) {
 
 /// A vector in the rank's vectors; empty if there are none, as of a teacher's or frozen gradients.
 inline Matrix vector_of(const StageEntry& stage, const Parameter& parameter, const ParameterSet& set) {
-  if (!set || set.of_adapters) return {};
+  if (!set || set.of_adapters()) return {};
   const Matrix& all = set.vectors;
   return {all.at(0, stage.vector_offset + parameter.offset), parameter.rows, parameter.cols, all.dtype};
 }

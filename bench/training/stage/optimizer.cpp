@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "bench/training/optimizers/elementwise.hpp"
+#include "bench/training/optimizers/muon.hpp"
 #include "bench/training/parameters/views.hpp"
 #include "bench/training/stage/step_end.hpp"
 
@@ -127,37 +129,37 @@ void StepEnd::update() {
   const bool clips = config.optimizer.clip_grad > 0 && gradient_norm_ > config.optimizer.clip_grad;
   const double scale = (clips ? config.optimizer.clip_grad / gradient_norm_ : 1) / loss_scale;
 
-  const ParameterMemory& memory = rank_.memory;
-  const auto vectors = [](const ParameterSet& set) { return set ? set.vectors.matrix() : Matrix(); };
-  if (!rank_.context.frozen) {
-    update(memory.values.vectors, memory.gradients.vectors, vectors(memory.master), vectors(memory.moment1),
-           vectors(memory.moment2), 0, scale);
-  }
-  for (int unit = 0; unit < memory.units(); ++unit) {
-    if (memory.unit(unit).frozen) continue;
-    const auto owned = [&](const ParameterSet& set) { return set ? memory.owned(set, unit) : Matrix(); };
-    update(owned(memory.values), owned(memory.gradients), owned(memory.master), owned(memory.moment1),
-           owned(memory.moment2), config.optimizer.weight_decay, scale);
+  update_vectors(scale);
+  for (const StageEntry& stage : rank_.parameters.stages) {
+    for (int i = 0; i < std::ssize(stage.parameters.unit_elements); ++i) update_unit(stage, i, scale);
   }
   gather_values();
   update_expert_biases();
   rank_.fp8.quantize_weights();
 }
 
-void StepEnd::update(const Matrix& values, const Matrix& gradients, const Matrix& master,
-                     const Matrix& moment1, const Matrix& moment2, double weight_decay,
-                     double gradient_scale) const {
-  const RunConfig& config = rank_.context.config;
-  if (config.optimizer.kind == Optimizer::sgd) {
-    rank_.context.operators.sgd(values, gradients, master, config.optimizer.learning_rate, gradient_scale);
-    return;
-  }
-  AdamStep step;
-  step.learning_rate = config.optimizer.learning_rate;
-  step.weight_decay = weight_decay;
-  step.gradient_scale = gradient_scale;
-  step.step = updates_;
-  rank_.context.operators.adam(values, gradients, master, moment1, moment2, step);
+void StepEnd::update_vectors(double gradient_scale) const {
+  if (rank_.context.frozen) return;
+  const ParameterMemory& memory = rank_.memory;
+  const auto vectors = [](const ParameterSet& set) { return set ? set.vectors.matrix() : Matrix(); };
+  update_elements(rank_.context.operators, rank_.context.config.optimizer,
+                  {memory.values.vectors, memory.gradients.vectors, vectors(memory.master),
+                   vectors(memory.moment1), vectors(memory.moment2)},
+                  gradient_scale, updates_);
+}
+
+void StepEnd::update_unit(const StageEntry& stage, int unit_of_stage, double gradient_scale) const {
+  const ParameterMemory& memory = rank_.memory;
+  const OptimizerConfig& config = rank_.context.config.optimizer;
+  const int unit = stage.first_unit + unit_of_stage;
+  if (memory.unit(unit).frozen) return;
+  if (config.muons() && memory.unit(unit).of == ParameterClass::matrix)
+    return update_with_muon(rank_.context, memory, stage, unit_of_stage, gradient_scale);
+  const auto owned = [&](const ParameterSet& set) { return set ? memory.owned(set, unit) : Matrix(); };
+  update_elements(rank_.context.operators, config,
+                  {owned(memory.values), owned(memory.gradients), owned(memory.master), owned(memory.moment1),
+                   owned(memory.moment2), config.weight_decay},
+                  gradient_scale, updates_);
 }
 
 void StepEnd::gather_values() const {

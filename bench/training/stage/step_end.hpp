@@ -35,8 +35,8 @@ class StepEnd {
   NumberSum squared_sum_of_vectors(const StageEntry& stage) const;
   bool over_world() const;
   double global_gradient_norm() const;
-  void update(const Matrix& values, const Matrix& gradients, const Matrix& master, const Matrix& moment1,
-              const Matrix& moment2, double weight_decay, double gradient_scale) const;
+  void update_vectors(double gradient_scale) const;
+  void update_unit(const StageEntry& stage, int unit_of_stage, double gradient_scale) const;
   void gather_values() const;
   void update_expert_biases() const;
   Matrix stage_vectors(const StageEntry& stage, std::int64_t count) const;

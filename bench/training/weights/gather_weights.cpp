@@ -72,7 +72,7 @@ class Collector {
       return fetch(at, stage.parameters.untrained, [&] { return stage_untrained(stages_.memory(), stage); });
     }
     if (unit_of_stage == kVector) {
-      const ParameterSet& vectors = set_.of_adapters ? stages_.memory().values : set_;
+      const ParameterSet& vectors = set_.of_adapters() ? stages_.memory().values : set_;
       return fetch(at, stage.parameters.vectors, [&] { return stage_vectors(vectors, stage); });
     }
     const int unit = stage.first_unit + unit_of_stage;

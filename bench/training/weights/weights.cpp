@@ -62,7 +62,7 @@ void load(const TrainingContext& context, const RankParameters& parameters, cons
   Operators& operators = context.operators;
   for (const StageEntry& stage : parameters.stages) {
     const std::vector<float> vectors = read_row(stage, kVector, stage.parameters.vectors, reader);
-    const bool has_master = memory.master && !memory.master.of_adapters;
+    const bool has_master = memory.master && !memory.master.of_adapters();
     const ParameterSet& exact = has_master ? memory.master : memory.values;
     upload_rounded(operators, vectors.data(), stage_vectors(exact, stage));
     if (stage.parameters.untrained > 0) {

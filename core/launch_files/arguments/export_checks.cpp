@@ -34,7 +34,8 @@ void check_exportable(const std::string& framework, const RunConfig& config) {
   if (config.batch.images_per_sequence != 0)
     refuse_export(framework, "images_per_sequence", "a vision tower", "0");
   if (config.batch.prefix_length != 0) refuse_export(framework, "prefix_length", "a prefix", "0");
-  if (config.optimizer.kind != Optimizer::adam) refuse_export(framework, "optimizer", "sgd", "adam");
+  if (config.optimizer.kind != Optimizer::adam)
+    refuse_export(framework, "optimizer", optimizer_name(config.optimizer.kind), "adam");
 }
 
 }  // namespace plumbline

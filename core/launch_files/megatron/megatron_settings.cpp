@@ -1,4 +1,5 @@
 #include "core/launch_files/megatron/megatron_settings.hpp"
+#include "core/launch_files/megatron/megatron_optimizer.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -402,6 +403,7 @@ LaunchFile megatron_launch(const std::vector<LaunchArgument>& arguments, const L
   from.attempt([&] { set_megatron_sharding(from, used); });
   from.attempt([&] { set_sizes(from, launcher, dialect.partial); });
   from.attempt([&] { set_precision(from, used); });
+  from.attempt([&] { set_optimizer(from); });
   from.attempt([&] { set_lean_states(from); });
   from.attempt([&] { set_megatron_layout(from); });
   from.attempt([&] { set_context(from); });

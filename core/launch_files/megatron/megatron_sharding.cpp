@@ -95,12 +95,14 @@ void set_megatron_sharding(LaunchArguments& from, const MegatronDialect& dialect
   }
   from.derive("software", software, fmt::format("a launch file of {}", dialect.framework));
   const char* const sharded = "--use-distributed-optimizer";
-  if (!(from.has(sharded) ? from.on(sharded) : dialect.recipe)) {
+  // Its matrices have one owner each (arguments.py).
+  const bool owned = from.text("--optimizer", "") == "dist_muon";
+  if (!owned && !(from.has(sharded) ? from.on(sharded) : dialect.recipe)) {
     if (from.on(gather) && !dialect.partial)
       from.refuse_with(gather, "no sharded optimizer", "--use-distributed-optimizer or --use-megatron-fsdp");
     return;
   }
-  from.set("zero_stage", "1", sharded);
+  from.set("zero_stage", "1", owned ? "--optimizer" : sharded);
   from.set("overlap_param_gather", gathers ? "true" : "false", gather);
 }
 

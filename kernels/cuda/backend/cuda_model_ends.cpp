@@ -1,7 +1,7 @@
 // The members of CudaOperators for the ends of a model and the end of a step: embeddings, loss, optimizer.
-#include "kernels/adam_factors.hpp"
 #include "kernels/checks/arguments.hpp"
 #include "kernels/cuda/backend/cuda_backend.hpp"
+#include "kernels/update_factors.hpp"
 
 namespace plumbline::cuda {
 void CudaOperators::embedding_forward(Matrix tokens, Matrix table, std::int64_t first_token, Matrix y) {
@@ -126,9 +126,31 @@ void CudaOperators::adam(Matrix parameter, Matrix gradient, Matrix master, Matri
   cuda::adam(queue_, parameter, gradient, master, moment1, moment2, adam_factors(step));
 }
 
-void CudaOperators::sgd(Matrix parameter, Matrix gradient, Matrix master, double learning_rate,
-                        double gradient_scale) {
-  cuda::sgd(queue_, parameter, gradient, master, static_cast<float>(learning_rate * gradient_scale));
+void CudaOperators::sgd(Matrix parameter, Matrix gradient, Matrix master, const DescentStep& step) {
+  cuda::sgd(queue_, parameter, gradient, master,
+            static_cast<float>(1 - step.learning_rate * step.weight_decay),
+            static_cast<float>(step.learning_rate * step.gradient_scale));
+}
+
+void CudaOperators::lion(Matrix parameter, Matrix gradient, Matrix master, Matrix momentum,
+                         const LionStep& step) {
+  cuda::lion(queue_, parameter, gradient, master, momentum, lion_factors(step));
+}
+
+void CudaOperators::momentum(Matrix gradient, Matrix momentum, Matrix update, const MomentumStep& step) {
+  cuda::momentum(queue_, gradient, momentum, update, momentum_factors(step));
+}
+
+void CudaOperators::normalize(Matrix x, double epsilon) {
+  if (x.empty()) return;
+  const std::int64_t count = norm_sums(queue_, x);
+  auto* sums = partials_.at_least<double>(count + 1);
+  cuda::squared_norm(queue_, x, sums, count, sums + count);
+  divide_by_root(queue_, x, sums + count, static_cast<float>(epsilon));
+}
+
+void CudaOperators::weighted_sum(Matrix a, double of_a, Matrix b, double of_b, Matrix y) {
+  cuda::weighted_sum(queue_, a, static_cast<float>(of_a), b, static_cast<float>(of_b), y);
 }
 
 Number CudaOperators::squared_norm(Matrix x) {

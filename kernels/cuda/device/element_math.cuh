@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "kernels/adam_factors.hpp"
+#include "kernels/update_factors.hpp"
 
 namespace plumbline::cuda {
 
@@ -54,6 +54,16 @@ __host__ __device__ inline void adam_update(const AdamFactors& f, float gradient
   moment1 = moment1 * f.keep1 + g * f.add1;
   moment2 = moment2 * f.keep2 + g * g * f.add2;
   value = value * f.decay - f.step * moment1 / (sqrtf(moment2) * f.root + f.epsilon);
+}
+
+/// One update of Lion (Chen et al. 2023, arXiv:2302.06675) of `value` and its momentum.
+__host__ __device__ inline void lion_update(const LionFactors& f, float gradient, float& momentum,
+                                            float& value) {
+  const float g = gradient * f.gradient_scale;
+  const float direction = momentum * f.keep1 + g * f.add1;
+  const float sign = direction > 0 ? 1.0F : direction < 0 ? -1.0F : 0.0F;
+  value = value * f.decay - sign * f.step;
+  momentum = momentum * f.keep2 + g * f.add2;
 }
 
 }  // namespace plumbline::cuda

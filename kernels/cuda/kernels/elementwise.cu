@@ -31,6 +31,22 @@ struct AddBody {
   }
 };
 
+template <class T>
+struct WeightedSumBody {
+  View<const T> a, b;
+  float of_a, of_b;
+  View<T> y;
+  __device__ void operator()(unsigned row, std::int64_t col, Part part) const {
+    float left[kChunk];
+    float right[kChunk];
+    load(a.row(row) + col, part, left);
+    load(b.row(row) + col, part, right);
+#pragma unroll
+    for (int i = 0; i < kChunk; ++i) left[i] = of_a * left[i] + of_b * right[i];
+    store(y.row(row) + col, part, left);
+  }
+};
+
 template <class From, class To>
 struct ConvertBody {
   View<const From> from;
@@ -79,6 +95,19 @@ void add(const Queue& queue, Matrix a, Matrix b, float factor, Matrix bias, Matr
     using T = decltype(type);
     over_chunks(queue, y.rows, y.cols, all_aligned(a, b, bias, y),
                 AddBody<T>{View<const T>(a), View<const T>(b), factor, bias.as<const T>(), View<T>(y)});
+  });
+}
+
+void weighted_sum(const Queue& queue, Matrix a, float of_a, Matrix b, float of_b, Matrix y) {
+  if (a.contiguous() && b.contiguous() && y.contiguous()) {
+    a = flattened(a);
+    b = flattened(b);
+    y = flattened(y);
+  }
+  with_element(y.dtype, [&](auto type) {
+    using T = decltype(type);
+    over_chunks(queue, y.rows, y.cols, all_aligned(a, b, y),
+                WeightedSumBody<T>{View<const T>(a), View<const T>(b), of_a, of_b, View<T>(y)});
   });
 }
 

@@ -11,6 +11,7 @@ namespace plumbline::cuda {
 // elementwise.cu
 /// y = a + factor·b + bias.
 void add(const Queue& queue, Matrix a, Matrix b, float factor, Matrix bias, Matrix y);
+void weighted_sum(const Queue& queue, Matrix a, float of_a, Matrix b, float of_b, Matrix y);
 void convert(const Queue& queue, Matrix from, Matrix to);  // types differ
 void scale(const Queue& queue, Matrix x, float factor);
 void fill(const Queue& queue, Matrix x, double value);
@@ -143,7 +144,13 @@ void fp8_quantize_transpose(const Queue& queue, Matrix x, Matrix scales, Matrix 
 // optimizer.cu
 void adam(const Queue& queue, Matrix parameter, Matrix gradient, Matrix master, Matrix moment1,
           Matrix moment2, const AdamFactors& factors);
-void sgd(const Queue& queue, Matrix parameter, Matrix gradient, Matrix master, float factor);
+void sgd(const Queue& queue, Matrix parameter, Matrix gradient, Matrix master, float decay, float factor);
+void lion(const Queue& queue, Matrix parameter, Matrix gradient, Matrix master, Matrix momentum,
+          const LionFactors& factors);
+void momentum(const Queue& queue, Matrix gradient, Matrix momentum, Matrix update,
+              const MomentumFactors& factors);
+/// x /= max(sqrt(*sum), epsilon); *sum in device memory.
+void divide_by_root(const Queue& queue, Matrix x, const double* sum, float epsilon);
 /// Partial sums that squared_norm needs.
 std::int64_t norm_sums(const Queue& queue, Matrix x);
 /// *result (device memory) = Σ x².

@@ -1,6 +1,6 @@
-// AdamW, gradient descent and the gradient norm. Floors per parameter in bf16 with fp32 state and gradients:
-// adam 4 (gradient) + 24 (master and moments, read and written) + 2 (parameter) bytes; squared_norm reads
-// once.
+// AdamW, gradient descent, Lion, momentum and norms. Floors per parameter in bf16 with fp32 state and
+// gradients: adam 4 (gradient) + 24 (master and moments, read and written) + 2 (parameter) bytes, lion 8
+// fewer; momentum 4 + 8 + 2; squared_norm reads once.
 #include "kernels/cuda/device/block.cuh"
 #include "kernels/cuda/device/over_chunks.cuh"
 #include "kernels/cuda/kernels/kernels.hpp"
@@ -41,6 +41,7 @@ struct SgdBody {
   P* parameter;
   const G* gradient;
   float* master;
+  float decay;
   float factor;
   __device__ void operator()(unsigned /*row*/, std::int64_t col, Part part) const {
     float g[kChunk];
@@ -52,9 +53,71 @@ struct SgdBody {
       load(parameter + col, part, value);
     }
 #pragma unroll
-    for (int i = 0; i < kChunk; ++i) value[i] -= g[i] * factor;
+    for (int i = 0; i < kChunk; ++i) value[i] = value[i] * decay - g[i] * factor;
     store(parameter + col, part, value);
     if (master != nullptr) store(master + col, part, value);
+  }
+};
+
+template <class P, class G>
+struct LionBody {
+  P* parameter;
+  const G* gradient;
+  float *master, *momentum;
+  LionFactors factors;
+  __device__ void operator()(unsigned /*row*/, std::int64_t col, Part part) const {
+    float g[kChunk];
+    float m[kChunk];
+    float value[kChunk];
+    load(gradient + col, part, g);
+    load(momentum + col, part, m);
+    if (master != nullptr) {
+      load(master + col, part, value);
+    } else {
+      load(parameter + col, part, value);
+    }
+#pragma unroll
+    for (int i = 0; i < kChunk; ++i) lion_update(factors, g[i], m[i], value[i]);
+    store(momentum + col, part, m);
+    store(parameter + col, part, value);
+    if (master != nullptr) store(master + col, part, value);
+  }
+};
+
+template <class G, class U>
+struct MomentumBody {
+  const G* gradient;
+  float* momentum;
+  U* update;
+  MomentumFactors factors;
+  __device__ void operator()(unsigned /*row*/, std::int64_t col, Part part) const {
+    float g[kChunk];
+    float m[kChunk];
+    load(gradient + col, part, g);
+    load(momentum + col, part, m);
+#pragma unroll
+    for (int i = 0; i < kChunk; ++i) {
+      g[i] *= factors.gradient_scale;
+      m[i] = m[i] * factors.keep + g[i] * factors.add;
+      g[i] = g[i] * factors.of_gradient + m[i] * factors.of_momentum;
+    }
+    store(momentum + col, part, m);
+    if (update != nullptr) store(update + col, part, g);
+  }
+};
+
+template <class T>
+struct DivideByRootBody {
+  T* x;
+  const double* sum;
+  float epsilon;
+  __device__ void operator()(unsigned /*row*/, std::int64_t col, Part part) const {
+    const float factor = 1 / fmaxf(static_cast<float>(sqrt(*sum)), epsilon);
+    float values[kChunk];
+    load(x + col, part, values);
+#pragma unroll
+    for (int i = 0; i < kChunk; ++i) values[i] *= factor;
+    store(x + col, part, values);
   }
 };
 
@@ -106,15 +169,56 @@ void adam(const Queue& queue, Matrix parameter, Matrix gradient, Matrix master, 
   });
 }
 
-void sgd(const Queue& queue, Matrix parameter, Matrix gradient, Matrix master, float factor) {
+void sgd(const Queue& queue, Matrix parameter, Matrix gradient, Matrix master, float decay, float factor) {
   const bool aligned = all_aligned(flattened(parameter), flattened(gradient), flattened(master));
   with_elements(parameter.dtype, gradient.dtype, [&](auto p, auto g) {
     using P = decltype(p);
     using G = decltype(g);
     in_pieces(parameter.elements(), [&](std::int64_t first, std::int64_t count) {
+      over_chunks(
+          queue, 1, count, aligned,
+          SgdBody<P, G>{parameter.as<P>() + first, gradient.as<const G>() + first,
+                        master.data == nullptr ? nullptr : master.as<float>() + first, decay, factor});
+    });
+  });
+}
+
+void lion(const Queue& queue, Matrix parameter, Matrix gradient, Matrix master, Matrix momentum,
+          const LionFactors& factors) {
+  const bool aligned =
+      all_aligned(flattened(parameter), flattened(gradient), flattened(master), flattened(momentum));
+  with_elements(parameter.dtype, gradient.dtype, [&](auto p, auto g) {
+    using P = decltype(p);
+    using G = decltype(g);
+    in_pieces(parameter.elements(), [&](std::int64_t first, std::int64_t count) {
       over_chunks(queue, 1, count, aligned,
-                  SgdBody<P, G>{parameter.as<P>() + first, gradient.as<const G>() + first,
-                                master.data == nullptr ? nullptr : master.as<float>() + first, factor});
+                  LionBody<P, G>{parameter.as<P>() + first, gradient.as<const G>() + first,
+                                 master.data == nullptr ? nullptr : master.as<float>() + first,
+                                 momentum.as<float>() + first, factors});
+    });
+  });
+}
+
+void momentum(const Queue& queue, Matrix gradient, Matrix momentum, Matrix update,
+              const MomentumFactors& factors) {
+  const bool aligned = all_aligned(flattened(gradient), flattened(momentum), flattened(update));
+  with_elements(gradient.dtype, update.data == nullptr ? DType::fp32 : update.dtype, [&](auto g, auto u) {
+    using G = decltype(g);
+    using U = decltype(u);
+    in_pieces(gradient.elements(), [&](std::int64_t first, std::int64_t count) {
+      over_chunks(queue, 1, count, aligned,
+                  MomentumBody<G, U>{gradient.as<const G>() + first, momentum.as<float>() + first,
+                                     update.data == nullptr ? nullptr : update.as<U>() + first, factors});
+    });
+  });
+}
+
+void divide_by_root(const Queue& queue, Matrix x, const double* sum, float epsilon) {
+  with_element(x.dtype, [&](auto type) {
+    using T = decltype(type);
+    in_pieces(x.elements(), [&](std::int64_t first, std::int64_t count) {
+      over_chunks(queue, 1, count, all_aligned(flattened(x)),
+                  DivideByRootBody<T>{x.as<T>() + first, sum, epsilon});
     });
   });
 }

@@ -76,7 +76,7 @@ TEST(ZeroFormula, PublishedTableToTheLastDigit) {
 
 // GLM-130B in fp32: the article "A brief analysis of distributed LLM pre-training" prints the sum as 2096 GB.
 TEST(ZeroFormula, FullPrecisionExample) {
-  const StateBytes bytes = state_bytes(DType::fp32, GradDType::fp32, Optimizer::adam);
+  const StateBytes bytes = state_bytes(DType::fp32, GradDType::fp32, {});
   const ModelStates states = zero_model_states(130e9, 0, 1, bytes);
   EXPECT_DOUBLE_EQ(states.parameters, 520e9);
   EXPECT_DOUBLE_EQ(states.gradients, 520e9);
@@ -85,12 +85,11 @@ TEST(ZeroFormula, FullPrecisionExample) {
 }
 
 TEST(ZeroFormula, BytesByPrecision) {
-  EXPECT_DOUBLE_EQ(zero_bytes_per_parameter(0, 1, state_bytes(DType::bf16, GradDType::fp32, Optimizer::adam)),
-                   18);
-  EXPECT_DOUBLE_EQ(zero_bytes_per_parameter(1, 8, state_bytes(DType::bf16, GradDType::fp32, Optimizer::adam)),
+  EXPECT_DOUBLE_EQ(zero_bytes_per_parameter(0, 1, state_bytes(DType::bf16, GradDType::fp32, {})), 18);
+  EXPECT_DOUBLE_EQ(zero_bytes_per_parameter(1, 8, state_bytes(DType::bf16, GradDType::fp32, {})),
                    6 + 12.0 / 8);
-  EXPECT_DOUBLE_EQ(zero_bytes_per_parameter(0, 1, state_bytes(DType::bf16, GradDType::same, Optimizer::sgd)),
-                   8);
+  EXPECT_DOUBLE_EQ(
+      zero_bytes_per_parameter(0, 1, state_bytes(DType::bf16, GradDType::same, {.kind = Optimizer::sgd})), 8);
 }
 
 /// The models of arXiv:2205.05198, table 3.
@@ -144,7 +143,7 @@ TEST(ActivationFormula, PublishedPercentagesWithinATenthOfAPoint) {
 TEST(ActivationFormula, PublishedMemoryPerTechnique) {
   const std::vector<Row> table = read_table("korthikanti_fig1_memory_gib.csv");
   if (table.empty()) GTEST_SKIP() << "../shared/published/korthikanti_fig1_memory_gib.csv is absent";
-  const StateBytes bytes = state_bytes(DType::bf16, GradDType::fp32, Optimizer::adam);
+  const StateBytes bytes = state_bytes(DType::bf16, GradDType::fp32, {});
   ASSERT_EQ(table.size(), 3U);
   for (std::size_t line = 1; line < table.size(); ++line) {
     const PaperModel& model = paper_models().at(table[line][0]);

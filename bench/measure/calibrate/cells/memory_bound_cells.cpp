@@ -208,7 +208,36 @@ void add_update(CellCollector& cells, DType storage) {
               const Rotation parameter = p.updated(r, c);
               const Rotation master_weight = has_master ? p.updated_fp32(r, c) : Rotation();
               return [=, &op](std::int64_t i) {
-                op.sgd(parameter.at(i), gradient.at(i), has_master ? master_weight.at(i) : Matrix(), 1e-6, 1);
+                op.sgd(parameter.at(i), gradient.at(i), has_master ? master_weight.at(i) : Matrix(),
+                       {.learning_rate = 1e-6});
+              };
+            });
+  cells.add("lion", 1 << 22, cells.e() + 8 + master,
+            [](Operators& op, Pools& p, std::int64_t r, std::int64_t c) {
+              const bool has_master = p.storage() != DType::fp32;
+              const Rotation gradient = p.weights_fp32(r, c);
+              const Rotation parameter = p.updated(r, c);
+              const Rotation master_weight = has_master ? p.updated_fp32(r, c) : Rotation();
+              const Rotation momentum = p.updated_fp32(r, c);
+              return [=, &op](std::int64_t i) {
+                op.lion(parameter.at(i), gradient.at(i), has_master ? master_weight.at(i) : Matrix(),
+                        momentum.at(i), {.learning_rate = 1e-6});
+              };
+            });
+  cells.add("momentum", 1 << 22, cells.e() + 8, [](Operators& op, Pools& p, std::int64_t r, std::int64_t c) {
+    const Rotation gradient = p.weights_fp32(r, c);
+    const Rotation momentum = p.updated_fp32(r, c);
+    return [=, &op, update = p.updated(r, c)](std::int64_t i) {
+      op.momentum(gradient.at(i), momentum.at(i), update.at(i), {.keep = 0.9, .add = 0.1});
+    };
+  });
+  cells.add("normalize", 1 << 22, cells.e(), [](Operators& op, Pools& p, std::int64_t r, std::int64_t c) {
+    return [&op, x = p.updated(r, c)](std::int64_t i) { op.normalize(x.at(i), 1e-15); };
+  });
+  cells.add("weighted_sum", 1 << 22, 3 * cells.e(),
+            [](Operators& op, Pools& p, std::int64_t r, std::int64_t c) {
+              return [&op, x = p.weights(r, c), y = p.updated(r, c)](std::int64_t i) {
+                op.weighted_sum(x.at(i), 0.5, y.at(i), 0.5, y.at(i));
               };
             });
   cells.add("squared_norm", 1 << 22, cells.e(), [](Operators& op, Pools& p, std::int64_t r, std::int64_t c) {

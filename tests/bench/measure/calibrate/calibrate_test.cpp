@@ -51,9 +51,14 @@ TEST(Cells, CoverEveryOperatorOfATrainingStep) {
       shape.numerics.fp8 = gpt2;
       shape.numerics.fp8_tensorwise = gpt2;
       std::vector<OperatorCall> calls = forward_calls(shape);
+      const auto updates = [&shape](Optimizer kind) {
+        StageShape other = shape;
+        other.numerics.optimizer.kind = kind;
+        return update_calls(other, {});
+      };
       for (const auto& more : {backward_calls(shape), clear_calls(shape), norm_calls(shape),
-                               update_calls(shape, Optimizer::adam), update_calls(shape, Optimizer::sgd),
-                               fp8_weight_calls(shape)}) {
+                               updates(Optimizer::adam), updates(Optimizer::sgd), updates(Optimizer::lion),
+                               updates(Optimizer::muon), fp8_weight_calls(shape)}) {
         calls.insert(calls.end(), more.begin(), more.end());
       }
       for (const OperatorCall& call : calls) {
