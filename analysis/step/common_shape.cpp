@@ -273,6 +273,15 @@ Graphs graphs_of(const RunConfig& config) {
   return {(attention + mlp) / 2, 0};
 }
 
+void set_optimizer(const RunConfig& config, OptimizerShape& optimizer) {
+  const MuonConfig& muon = config.optimizer.muon;
+  optimizer.kind = config.optimizer.kind;
+  optimizer.momentum = config.optimizer.sgd_momentum > 0;
+  optimizer.split_qkv = muon.split_qkv;
+  optimizer.gathers_blocks = config.parallel.tensor > 1 && muon.tp_mode == MuonTensorMode::duplicated;
+  optimizer.newton_schulz_steps = muon.num_ns_steps;
+}
+
 /// The rest of plumbline's own step, and its overlap where the configuration is silent.
 void set_own_step(const RunConfig& config, StageShape& shape) {
   const ParallelConfig& parallel = config.parallel;
@@ -288,12 +297,7 @@ void set_own_step(const RunConfig& config, StageShape& shape) {
   shape.overlap.receives_ahead = parallel.effective_overlap_p2p_comm();
   shape.overlap.pairs = parallel.ep.overlap_comm;
   shape.overlap.shared_expert = parallel.ep.shared_expert_overlap;
-  shape.numerics.optimizer.kind = config.optimizer.kind;
-  shape.numerics.optimizer.momentum = config.optimizer.sgd_momentum > 0;
-  shape.numerics.optimizer.split_qkv = config.optimizer.muon.split_qkv;
-  shape.numerics.optimizer.gathers_blocks =
-      parallel.tensor > 1 && config.optimizer.muon.tp_mode == MuonTensorMode::duplicated;
-  shape.numerics.optimizer.newton_schulz_steps = config.optimizer.muon.num_ns_steps;
+  set_optimizer(config, shape.numerics.optimizer);
   spread_own_experts(config, shape);
 }
 
@@ -363,6 +367,7 @@ void set_framework(const RunConfig& config, const Software& framework, StageShap
   shape.numerics.fp8_history = 0;
   if (framework.memory.gradient_bytes_in(shape.numerics.type == DType::bf16) <= 2)
     shape.numerics.grad_type = shape.numerics.type;
+  set_optimizer(config, shape.numerics.optimizer);
   set_lean_states(config.optimizer, framework, shape.numerics);
   // Megatron-FSDP may leave parameters whole (data_parallel_sharding_strategy optim_grads).
   const bool whole = framework.communication.buckets() && config.parallel.dp.zero_stage == 2;

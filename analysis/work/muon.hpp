@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "analysis/work/operator_call.hpp"
+#include "analysis/work/operator_list.hpp"
 #include "analysis/work/parameter_units.hpp"
 
 namespace plumbline {
@@ -32,13 +32,7 @@ struct OrthogonalUnit {
 /// The units of a stage that Muon updates.
 std::vector<OrthogonalUnit> orthogonal_units(const StageShape& shape);
 
-/// Pieces of sharded states: those of one data rank, given by the index of its piece in a layer's unit and in
-/// that of spread experts; nothing: for each unit the piece with most work, for which the others wait.
-struct OwnedPiece {
-  int of_layers = 0;
-  int of_experts = 0;
-};
-/// Calls of the own step's update of a stage's matrices.
+/// Calls of the own step's update of a stage's matrices; `piece` as in update_calls().
 std::vector<OperatorCall> muon_calls(const StageShape& shape, std::optional<OwnedPiece> piece);
 /// Calls of Megatron-Core's update of matrices on one rank. With sharded states every matrix has one owner.
 std::vector<OperatorCall> framework_muon_calls(std::span<const StageShape> stages);

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "analysis/step/stage_shape.hpp"
-#include "analysis/work/muon.hpp"
 #include "analysis/work/operator_call.hpp"
 #include "core/parallel/layout.hpp"
 #include "core/schedule/schedule.hpp"
@@ -82,7 +81,13 @@ std::vector<OperatorCall> vocabulary_calls_of(const StageShape& s, ActionType ty
 std::vector<OperatorCall> clear_calls(const StageShape& shape);
 /// Squared norm of the gradients that a rank owns of a stage.
 std::vector<OperatorCall> norm_calls(const StageShape& shape);
-/// Update of the elements that a rank owns of a stage; Muon's of its piece.
+/// Pieces of sharded states that one data rank owns: in units of layers, and in those of spread experts.
+struct OwnedPiece {
+  int of_layers = 0;
+  int of_experts = 0;
+};
+/// Update of the elements that a rank owns of a stage; Muon's of its piece, or, without one, of each unit's
+/// piece with most work, for which the others wait.
 std::vector<OperatorCall> update_calls(const StageShape& shape, std::optional<OwnedPiece> piece);
 
 /// A gradient reduction over the data group that starts when the gradients of its units are final.

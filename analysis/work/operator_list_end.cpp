@@ -5,6 +5,7 @@
 #include <tuple>
 #include <utility>
 
+#include "analysis/work/muon.hpp"
 #include "analysis/work/operator_list_calls.hpp"
 #include "analysis/work/parameter_units.hpp"
 #include "analysis/work/sure_overflow.hpp"

@@ -5,6 +5,20 @@
 #include <string_view>
 
 namespace plumbline {
+namespace {
+
+template <class Modules, class Names>
+std::string joined(const Modules& modules, const Names& names) {
+  std::string text;
+  for (const auto& module : names) {
+    if (!(modules.*module.member)) continue;
+    if (!text.empty()) text += ',';
+    text += module.name;
+  }
+  return text;
+}
+
+}  // namespace
 
 Layout RunConfig::layout() const {
   Layout layout;
@@ -57,6 +71,14 @@ std::int64_t RunConfig::prompt_tokens() const {
 std::int64_t RunConfig::padded_vocab() const {
   const std::int64_t multiple = parallel.make_vocab_size_divisible_by * parallel.vocab_shards();
   return (model.vocab + multiple - 1) / multiple * multiple;
+}
+
+std::string to_string(const RecomputeModules& modules) {
+  return joined(modules, kRecomputeModules);
+}
+
+std::string to_string(const OffloadModules& modules) {
+  return modules.any() ? joined(modules, kOffloadModules) : "none";
 }
 
 }  // namespace plumbline

@@ -243,7 +243,7 @@ constexpr Room kRooms[] = {
      "bench/training/weights core/base core/config core/schedule"},
     {"bench/training/layer", "bench/training/feed_forward bench/training/linear bench/training/parameters"},
     {"bench/training/linear", "bench/training/parameters core/tensor"},
-    {"bench/training/optimizers", "bench/training/parameters core/config"},
+    {"bench/training/optimizers", "bench/training/parameters core/config kernels"},
     {"bench/training/parameters",
      "core/base core/config core/config/families core/run core/schedule core/tensor kernels"},
     {"bench/training/reinforcement",

@@ -24,7 +24,7 @@ const char* megatron_switch(const RunConfig& config) {
   return config.offload.modules.any() ? "offload_modules" : nullptr;
 }
 
-void check_exportable(const std::string& framework, const RunConfig& config) {
+void check_exportable(const std::string& framework, const RunConfig& config, bool muon) {
   const ParallelConfig& parallel = config.parallel;
   if (config.distillation.teacher)
     refuse_export(framework, "teacher", config.distillation.teacher->name, "none");
@@ -34,7 +34,7 @@ void check_exportable(const std::string& framework, const RunConfig& config) {
   if (config.batch.images_per_sequence != 0)
     refuse_export(framework, "images_per_sequence", "a vision tower", "0");
   if (config.batch.prefix_length != 0) refuse_export(framework, "prefix_length", "a prefix", "0");
-  if (config.optimizer.kind != Optimizer::adam)
+  if (config.optimizer.kind != Optimizer::adam && !(muon && config.optimizer.muons()))
     refuse_export(framework, "optimizer", optimizer_name(config.optimizer.kind), "adam");
 }
 

@@ -12,8 +12,9 @@ namespace plumbline {
 [[noreturn]] void refuse_export(const std::string& framework, const std::string& key,
                                 const std::string& found, const std::string& expected);
 
-/// Refuses what only plumbline has, and what no framework's launch file says.
-void check_exportable(const std::string& framework, const RunConfig& config);
+/// Refuses what only plumbline has, and what no framework's launch file says; with `muon` that optimizer is
+/// one that they say.
+void check_exportable(const std::string& framework, const RunConfig& config, bool muon = false);
 
 /// A key of Megatron-Core alone that is on, null: none is.
 const char* megatron_switch(const RunConfig& config);

@@ -16,7 +16,7 @@ namespace plumbline {
 namespace {
 
 void check_megatron(const RunConfig& config, const std::string& flags) {
-  check_exportable(flags, config);
+  check_exportable(flags, config, true);
   const ParallelConfig& parallel = config.parallel;
   if (parallel.pp.schedule != "1f1b" && parallel.pp.schedule != "interleaved")
     refuse_export(flags, "pipeline_schedule", parallel.pp.schedule, "1f1b or interleaved");
@@ -159,6 +159,22 @@ void add_numerics(const RunConfig& config, FlagList& flags) {
   flags.flag_if(numerics.deterministic_mode, "--deterministic-mode");
 }
 
+void add_muon(const OptimizerConfig& optimizer, FlagList& flags) {
+  if (!optimizer.muons()) return;
+  constexpr const char* kScales[] = {"spectral", "unit_rms_norm", "shape_scaling"};
+  const MuonConfig& muon = optimizer.muon;
+  flags.flag("--optimizer muon");
+  flags.value("--muon-momentum", muon.momentum);
+  flags.flag_if(muon.nesterov, "--muon-nesterov");
+  flags.value("--muon-scale-mode", kScales[static_cast<int>(muon.scale_mode)]);
+  flags.value("--muon-extra-scale-factor", muon.extra_scale_factor);
+  flags.value("--muon-num-ns-steps", muon.num_ns_steps);
+  flags.value("--muon-coefficient-type",
+              muon.coefficient_type == MuonCoefficients::simple ? "simple" : "quintic");
+  flags.value("--muon-tp-mode", muon.tp_mode == MuonTensorMode::blockwise ? "blockwise" : "duplicated");
+  flags.flag_if(!muon.split_qkv, "--muon-no-split-qkv");
+}
+
 void add_lean_states(const RunConfig& config, const std::string& of, FlagList& flags) {
   const OptimizerConfig& optimizer = config.optimizer;
   if (config.offload.params) refuse_export(of, "offload_params", "true", "false");
@@ -255,6 +271,7 @@ std::vector<std::string> megatron_flag_lines(const RunConfig& config, const std:
   flags.value("--lr", config.optimizer.learning_rate);
   flags.value("--weight-decay", config.optimizer.weight_decay);
   flags.value("--clip-grad", config.optimizer.clip_grad);
+  add_muon(config.optimizer, flags);
   add_lean_states(config, of, flags);
   return flags.take();
 }

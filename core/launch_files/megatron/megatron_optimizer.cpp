@@ -16,6 +16,7 @@ constexpr std::pair<const char*, const char*> kMuonKeys[] = {
 constexpr const char* kScalar = "--muon-scalar-optimizer";
 constexpr const char* kNesterov = "--muon-nesterov";
 constexpr const char* kWhole = "--muon-no-split-qkv";
+constexpr const char* kCoefficients = "--muon-coefficient-type";
 constexpr const char* kMode = "--muon-tp-mode";
 constexpr const char* kMomentum = "--sgd-momentum";
 
@@ -24,6 +25,12 @@ void set_muon(LaunchArguments& from) {
     if (from.has(flag)) from.set(key, from.text(flag, ""), flag);
   if (from.has(kNesterov)) from.set("muon_nesterov", from.on(kNesterov) ? "true" : "false", kNesterov);
   if (from.has(kWhole)) from.set("muon_split_qkv", from.on(kWhole) ? "false" : "true", kWhole);
+  const std::string coefficients = from.text(kCoefficients, "quintic");
+  if (coefficients == "simple" || coefficients == "quintic") {
+    if (from.has(kCoefficients)) from.set("muon_coefficient_type", coefficients, kCoefficients);
+  } else {
+    from.without_effect(kCoefficients, "other numbers, in as many products");
+  }
   const std::string mode = from.text(kMode, "duplicated");
   if (from.has(kMode)) from.set("muon_tp_mode", mode == "distributed" ? "duplicated" : mode, kMode);
   if (mode == "distributed") from.approximated(kMode, "predicted as duplicated");
@@ -36,7 +43,7 @@ void name_idle_muon(LaunchArguments& from) {
     if (from.has(flag)) from.without_effect(flag, "--optimizer is not muon");
   };
   for (const auto& [flag, key] : kMuonKeys) idle(flag);
-  for (const char* flag : {kScalar, kNesterov, kWhole, kMode}) idle(flag);
+  for (const char* flag : {kScalar, kNesterov, kWhole, kCoefficients, kMode}) idle(flag);
 }
 
 }  // namespace

@@ -95,7 +95,7 @@ TEST(IdleKeys, AreThoseThatNeedAnotherKey) {
 TEST(IdleKeys, DependOnValuesToo) {
   EXPECT_THAT(idle_keys(config_of({})), IsEmpty());
   EXPECT_THAT(idle_keys(config_of({{"optimizer", "sgd"}, {"weight_decay", "0.5"}})),
-              ElementsAre("weight_decay: found 0.5, without effect; needs optimizer adam"));
+              ElementsAre("weight_decay: found 0.5, without effect; needs optimizer adam, lion or muon"));
   EXPECT_THAT(idle_keys(config_of(
                   {{"fp8_format", "e4m3"}, {"fp8_recipe", "tensorwise"}, {"fp8_amax_history_len", "16"}})),
               ElementsAre("fp8_amax_history_len: found 16, without effect; needs fp8_format with fp8_recipe "

@@ -147,6 +147,13 @@ const std::vector<Overrides>& configurations() {
        {"exp_avg_sq_dtype", "fp8"},
        {"store_param_remainders", "true"}},
       {{"model", "qwen1.5-moe-a2.7b"}, {"precision", "bf16"}},
+      {{"model", "qwen3-8b"},
+       {"precision", "bf16"},
+       {"zero_stage", "1"},
+       {"optimizer", "muon"},
+       {"muon_tp_mode", "blockwise"},
+       {"muon_nesterov", "true"},
+       {"muon_split_qkv", "false"}},
   };
   return kAll;
 }

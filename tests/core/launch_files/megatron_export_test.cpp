@@ -79,10 +79,11 @@ Overrides draw_settings(Draw& draw) {
   set("global_batch_size", std::to_string(micro * replicas * stages * draw.one_of({1, 2, 16})));
   set("seq_length", std::to_string(draw.one_of({512, 1024})));
   set("precision", draw.one_of<const char*>({"bf16", "fp16", "fp32"}));
-  if (all.back().value == "fp16" && draw.coin())
+  const bool half = all.back().value == "fp16";
+  if (half && draw.coin())
     set(draw.one_of<const char*>({"loss_scale", "initial_loss_scale", "min_loss_scale", "loss_scale_window"}),
         "4");
-  if (all.back().value != "fp32") set("grad_dtype", draw.one_of<const char*>({"fp32", "same"}));
+  if (half || all.back().value != "fp32") set("grad_dtype", draw.one_of<const char*>({"fp32", "same"}));
   if (draw.coin() && !experts) {
     set("fp8_format", draw.one_of<const char*>({"e4m3", "hybrid"}));
     set("fp8_recipe", draw.one_of<const char*>({"delayed", "tensorwise"}));
@@ -93,7 +94,19 @@ Overrides draw_settings(Draw& draw) {
   set("attention_dropout", draw.one_of<const char*>({"0", "0.25"}));
   set("attention_backend", draw.one_of<const char*>({"fused", "unfused"}));
   boolean("cross_entropy_loss_fusion");
-  set("optimizer_offload_fraction", draw.one_of<const char*>({"0", "0.5"}));
+  const bool muon = !half && draw.coin();
+  set("optimizer_offload_fraction", muon ? "0" : draw.one_of<const char*>({"0", "0.5"}));
+  if (muon) {
+    set("optimizer", "muon");
+    set("muon_momentum", draw.one_of<const char*>({"0.9", "0.95"}));
+    boolean("muon_nesterov");
+    set("muon_scale_mode", draw.one_of<const char*>({"spectral", "shape_scaling"}));
+    set("muon_extra_scale_factor", draw.one_of<const char*>({"1", "0.2"}));
+    set("muon_num_ns_steps", draw.one_of<const char*>({"5", "3"}));
+    set("muon_coefficient_type", draw.one_of<const char*>({"simple", "quintic"}));
+    set("muon_tp_mode", draw.one_of<const char*>({"blockwise", "duplicated"}));
+    boolean("muon_split_qkv");
+  }
   set("make_vocab_size_divisible_by", draw.one_of<const char*>({"1", "128"}));
   set("ddp_bucket_size", draw.one_of<const char*>({"10000000", "40000000"}));
   const int recompute = draw.one_of({0, 1, 2});

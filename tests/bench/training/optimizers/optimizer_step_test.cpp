@@ -30,6 +30,7 @@ std::string weights_folder(int ranks) {
 
 TEST(GoldenOptimizers, LossesAndWeightsOfTenStepsEqualPyTorchs) {
   const int ranks = world_ranks();
+  if (ranks > 2) GTEST_SKIP() << "more ranks are compared with one below";
   for (const char* name : {"sgd_momentum", "lion", "muon", "muon_simple", "muon_experts", "muon_shared"}) {
     const std::string folder = fmt::format("{}/tests/golden/optimizers/{}", PLUMBLINE_SOURCE_DIR, name);
     std::ifstream expected_file(folder + "/expected.json");
@@ -172,8 +173,11 @@ TEST(Optimizers, TrainAsOneRankDoesAndHoldAndSendWhatIsPredicted) {
       const StepResult found = last_step(config, 3, communicator);
       const bool same = c.tensor == 1 || c.mode == MuonTensorMode::duplicated;
       const double tolerance = c.precision == DType::fp32 ? 2e-5 : 1e-2;
-      if (same) EXPECT_NEAR(found.loss, reference->loss, tolerance * reference->loss);
-      if (!same) EXPECT_GT(std::abs(found.loss / reference->loss - 1), tolerance);
+      if (same) {
+        EXPECT_NEAR(found.loss, reference->loss, tolerance * reference->loss);
+      } else {
+        EXPECT_GT(std::abs(found.loss / reference->loss - 1), tolerance);
+      }
       const StepResult first = one_step(config, communicator);
       expect_routed_memory(config, first);
       expect_routed_traffic(config, first, communicator.rank());
