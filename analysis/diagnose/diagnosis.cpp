@@ -20,6 +20,7 @@ std::vector<int> ranks_of(const std::vector<ProfileTrace>& traces) {
                                  trace.origin, trace.rank));
   }
   std::vector<int> ranks;
+  ranks.reserve(traces.size());
   int next = 0;
   for (const ProfileTrace& trace : traces) {
     int rank = trace.rank;

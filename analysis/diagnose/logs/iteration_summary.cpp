@@ -57,6 +57,7 @@ IterationSummary summary_of(const IterationLog& log, double tokens_per_gpu, doub
   lines.erase(lines.begin(), lines.begin() + made.warm_up);
   made.iterations = static_cast<std::int64_t>(lines.size());
   std::vector<double> steps;
+  steps.reserve(lines.size());
   for (const IterationLine& line : lines) steps.push_back(line.step_s);
   const std::vector<double> in_order = steps;
   std::sort(steps.begin(), steps.end());
