@@ -10,17 +10,25 @@ ComparableFigures comparable_figures(const RunConfig& config, const HardwareProf
                                      const Prediction& prediction) {
   ComparableFigures figures;
   if (hardware.accelerator() == nullptr) return figures;
-  const std::vector<KnownRun> known = known_runs();
+  const std::vector<KnownRun>& known = known_runs();
   const RunKind kind = kind_of(config, hardware);
   const ComparableRuns steps(known, kind, "step_s");
   if (config.offload.optimizer_fraction == 0)
     figures.step = steps.interval();  // else a host's rate is a guess
   if (steps.nearest() != nullptr) figures.nearest = *steps.nearest();
   if (config.machine.own_step()) return figures;  // its tensors are exact
-  const ComparableRuns peaks(known, kind, "peak_bytes");
-  figures.peak = peaks.interval();
-  if (figures.peak && prediction.fit.limit.value > 0) figures.exceeding = peaks.share_beyond(prediction.fit);
+  figures.peak = ComparableRuns(known, kind, "peak_bytes").interval();
+  figures.exceeding = chance_beyond(config, hardware, prediction.fit);
   return figures;
+}
+
+std::optional<double> chance_beyond(const RunConfig& config, const HardwareProfile& hardware,
+                                    const Fit& fit) {
+  if (hardware.accelerator() == nullptr || config.machine.own_step() || fit.limit.value == 0)
+    return std::nullopt;
+  const ComparableRuns peaks(known_runs(), kind_of(config, hardware), "peak_bytes");
+  if (!peaks.interval()) return std::nullopt;
+  return peaks.share_beyond(fit);
 }
 
 std::string comparable_line(const ComparableFigures& figures, Seconds step) {

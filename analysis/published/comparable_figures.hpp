@@ -17,12 +17,13 @@ struct ComparableFigures {
   std::optional<KnownRun> nearest;  // by step time
   /// Share of comparable runs whose memory, in proportion, would exceed the limit.
   std::optional<double> exceeding;
-
-  /// Near enough to the limit that one comparable run in ten would make the other verdict.
-  bool tight() const { return exceeding && *exceeding >= 0.1 && *exceeding <= 0.9; }
 };
 ComparableFigures comparable_figures(const RunConfig& config, const HardwareProfile& hardware,
                                      const Prediction& prediction);
+
+/// The `exceeding` alone: chance that a run of the configuration exceeds the limit of `fit`. Nothing for
+/// tensors that are exact, without a limit, and without comparable runs.
+std::optional<double> chance_beyond(const RunConfig& config, const HardwareProfile& hardware, const Fit& fit);
 
 /// "step: 3.61 s; comparable runs 3.41 to 4.25 s (80 % of 96 runs, 7 sources)", or that there are none, with
 /// the error of the nearest; empty without an accelerator.

@@ -28,6 +28,24 @@ void add(std::optional<KnownErrors::Error>& error, double ratio) {
   error->mean += (std::abs(1 / ratio - 1) - error->mean) / ++error->rows;
 }
 
+std::vector<KnownRun> read_known_runs() {
+  constexpr const char* kFile = "known_errors";
+  const PublishedTable table =
+      parse_published(std::string(embedded_text(analysis_files(), kFile)), kFile, kFile);
+  std::vector<KnownRun> runs;
+  runs.reserve(table.rows.size());
+  for (std::size_t i = 0; i < table.rows.size(); ++i) {
+    const PublishedRow row(table, i);
+    runs.push_back({row.text("origin"),
+                    row.text("quantity"),
+                    {row.text("software"), row.text("hardware"), row.text("kind") == "moe",
+                     static_cast<int>(row.number("gpus")), row.number("tokens_per_gpu"),
+                     row.number("peak_tflops"), static_cast<int>(row.number("bits"))},
+                    row.number("ratio")});
+  }
+  return runs;
+}
+
 }  // namespace
 
 RunKind kind_of(const RunConfig& config, const HardwareProfile& hardware) {
@@ -52,22 +70,9 @@ bool is_same_origin(const std::string& one, const std::string& other) {
   return one == other || one.ends_with("/" + other) || other.ends_with("/" + one);
 }
 
-std::vector<KnownRun> known_runs() {
-  constexpr const char* kFile = "known_errors";
-  const PublishedTable table =
-      parse_published(std::string(embedded_text(analysis_files(), kFile)), kFile, kFile);
-  std::vector<KnownRun> runs;
-  runs.reserve(table.rows.size());
-  for (std::size_t i = 0; i < table.rows.size(); ++i) {
-    const PublishedRow row(table, i);
-    runs.push_back({row.text("origin"),
-                    row.text("quantity"),
-                    {row.text("software"), row.text("hardware"), row.text("kind") == "moe",
-                     static_cast<int>(row.number("gpus")), row.number("tokens_per_gpu"),
-                     row.number("peak_tflops"), static_cast<int>(row.number("bits"))},
-                    row.number("ratio")});
-  }
-  return runs;
+const std::vector<KnownRun>& known_runs() {
+  static const std::vector<KnownRun> kAll = read_known_runs();
+  return kAll;
 }
 
 KnownErrors known_errors(const std::string& software, bool mixture) {

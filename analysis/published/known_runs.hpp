@@ -35,7 +35,7 @@ std::string origin_of(const std::string& source);
 bool is_same_origin(const std::string& one, const std::string& other);
 
 /// All runs of the file that is part of the program, by the predictions of this version (a test compares).
-std::vector<KnownRun> known_runs();
+const std::vector<KnownRun>& known_runs();
 
 /// Mean error of the known runs of one software, dense or MoE. A name that stands for another, such as
 /// megatron-core for its newest generation, has the runs of that one.

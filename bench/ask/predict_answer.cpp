@@ -22,9 +22,10 @@ OrderedJson fit_json(const Fit& fit) {
 }
 
 /// The record's prediction without its ranks.
-OrderedJson brief_json(const Prediction& prediction) {
+OrderedJson brief_json(const Prediction& prediction, const MemoryVerdict& verdict) {
   PredictionReport report;
   report.fits = prediction.fit.fits;
+  set_verdict(verdict, report);
   report.times_guessed = prediction.guessed;
   report.times_estimated = prediction.estimated;
   report.memory.peak = prediction.memory.peak;
@@ -70,7 +71,7 @@ OrderedJson predict_answer(const AskedConfig& asked, Detail detail) {
     for (std::string& warning : shape_warnings(config, hardware)) notes.push_back(std::move(warning));
     add_record(config, step, hardware, prediction, json);
   } else {
-    json["prediction"] = brief_json(prediction);
+    json["prediction"] = brief_json(prediction, verdict_of(config, hardware, prediction.fit));
   }
   json["fit"] = fit_json(prediction.fit);
   json["notes"] = notes;

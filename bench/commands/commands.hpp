@@ -29,6 +29,7 @@ void add_import_bench_command(CLI::App& app, CommandAction& action);
 void add_list_command(CLI::App& app, CommandAction& action);
 void add_generate_command(CLI::App& app, CommandAction& action);
 void add_goodput_command(CLI::App& app, CommandAction& action);
+void add_history_command(CLI::App& app, CommandAction& action);
 void add_schedule_command(CLI::App& app, CommandAction& action);
 void add_simulate_command(CLI::App& app, CommandAction& action);
 void add_size_command(CLI::App& app, CommandAction& action);

@@ -75,9 +75,7 @@ void predict_cell(const MatrixCell& cell, const std::optional<std::string>& time
   for (const std::string& doubt : doubts_about(hardware, record.machine, std::time(nullptr), true))
     notes.doubts.insert(doubt);
   const Prediction prediction = predict(cell.config, step, hardware);
-  record.prediction = report_of(prediction, cell.config, step);
-  record.prediction->step_interval = step_interval_of(cell.config, step, hardware);
-  record.prediction->lanes = lanes_of(cell.config, step, hardware);
+  record.prediction = whole_report(prediction, cell.config, step, hardware);
   if (alone && !prediction.fit.fits) record.reason = why_not_fitting(*record.prediction, prediction.fit);
   if (!timeline || count_of(count_by_stage(step)) > static_cast<std::int64_t>(kMostTimelineActions)) return;
   try {

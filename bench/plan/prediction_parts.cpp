@@ -59,6 +59,11 @@ std::optional<LaneSums> some_of(const LaneSums& sums) {
   return any ? std::optional(sums) : std::nullopt;
 }
 
+void set_verdict(const MemoryVerdict& verdict, PredictionReport& report) {
+  report.verdict = name_of(verdict.word);
+  report.chance = verdict.chance;
+}
+
 DeviceMemoryReport report_of(const DeviceMemoryPrediction& device) {
   DeviceMemoryReport report;
   report.source = device.measured ? "tensors predicted, the rest measured by calibrate"
@@ -144,6 +149,7 @@ std::optional<LaneSums> lanes_of(const RunConfig& config, const RepeatedSchedule
 PredictionReport whole_report(const Prediction& prediction, const RunConfig& config,
                               const RepeatedSchedule& step, const HardwareProfile& hardware) {
   PredictionReport report = report_of(prediction, config, step);
+  set_verdict(verdict_of(config, hardware, prediction.fit), report);
   report.step_interval = step_interval_of(config, step, hardware);
   report.lanes = lanes_of(config, step, hardware);
   return report;

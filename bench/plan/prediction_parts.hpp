@@ -6,11 +6,14 @@
 
 #include "analysis/hardware/hardware.hpp"
 #include "analysis/predict/predict.hpp"
+#include "analysis/published/verdict.hpp"
 #include "bench/record/record.hpp"
 #include "core/config/run_config.hpp"
 
 namespace plumbline {
 
+/// The verdict in words, and its chance.
+void set_verdict(const MemoryVerdict& verdict, PredictionReport& report);
 PredictionReport report_of(const Prediction& prediction);
 DeviceMemoryReport report_of(const DeviceMemoryPrediction& device);
 /// The same with the traffic of a step, and on backend cuda the memory of the device.

@@ -1,7 +1,10 @@
 #include "bench/plan/reinforcement_parts.hpp"
 
 #include <limits>
+#include <optional>
 #include <utility>
+
+#include "bench/plan/prediction_parts.hpp"
 
 namespace plumbline {
 
@@ -27,6 +30,7 @@ PredictionReport report_of(const ReinforcementPrediction& prediction) {
   rank.ranks_alike = prediction.gpus;
   PredictionReport report;
   report.fits = prediction.fits;
+  set_verdict(verdict_of(fit_of(prediction), std::nullopt), report);
   report.times_guessed = prediction.update.guessed;
   report.times_estimated = prediction.update.estimated;
   report.memory = MemoryReport::of({rank});

@@ -82,6 +82,8 @@ struct PredictionReport {
   std::optional<AttentionReport> attention{};  // of packed sequences, over an epoch
   bool times_guessed = false;                  // the machine was not calibrated and no accelerator was named
   bool times_estimated = false;                // from an accelerator's constants, not from a calibration
+  std::string verdict{};                       // fits, tight, does not fit or unknown; empty: an older record
+  std::optional<double> chance{};  // that it does not fit; nothing: no published run is comparable
 };
 
 /// One line on a prediction that does not fit: by device memory and allocator margin, or by the memory

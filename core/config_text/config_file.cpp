@@ -100,7 +100,7 @@ ConfigFile::ConfigFile(const std::string& source, const BesideFile& beside)
       take(*log);
       return;
     }
-    const std::string text = read_text_file(source, kMostLaunchBytes);
+    const std::string text = beside.text != nullptr ? *beside.text : read_text_file(source, kMostLaunchBytes);
     model = is_model_json(source, text);
     if (const auto launch =
             model ? std::nullopt : read_launch_file(text, name_, files_near(source), beside)) {

@@ -157,8 +157,10 @@ void check_readable(const std::string& source, const Overrides& overrides) {
   settings_in(ConfigFile(source, told.beside));
 }
 
-RunConfig load_run_config(const std::string& source, const Overrides& overrides, std::string* note) {
-  const CommandLine told = command_line(source, overrides);
+RunConfig load_run_config(const std::string& source, const Overrides& overrides, std::string* note,
+                          const std::string* text) {
+  CommandLine told = command_line(source, overrides);
+  told.beside.text = text;
   const Settings& given = told.settings;
   if (const auto model = given.find("model"); model != given.end()) check_layers(model->second);
   const ConfigFile file(source, told.beside);

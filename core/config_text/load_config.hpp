@@ -30,7 +30,9 @@ CommandLine command_line(const std::string& source, const Overrides& overrides);
 /// global_batch_size is not given and its default is no multiple of micro_batch_size x data parallel size,
 /// that product is taken; `note`, if any, then gets a line about it, after those about a launch file. Lines
 /// are joined by "\nnote: ".
-RunConfig load_run_config(const std::string& source, const Overrides& overrides, std::string* note = nullptr);
+/// `text`: content to read in place of that of the file `source`.
+RunConfig load_run_config(const std::string& source, const Overrides& overrides, std::string* note = nullptr,
+                          const std::string* text = nullptr);
 
 /// Throws InputError as load_run_config does for a source that cannot be read, one that is no single
 /// configuration, and unknown keys: faults before the first look at a value.

@@ -6,7 +6,7 @@ names or short names (tp, pp, gbs, gpus). Errors are one line: KEY: found X, exp
 """
 
 from ._ask import DoesNotFit, InputError, PlumblineError, ask
-from ._prediction import Legality, Prediction, compare, legality, predict
+from ._prediction import Legality, Prediction, compare, legality, predict, sweep
 from ._program import bench, matrix, program, run
 from ._records import load_records, load_trace
 from ._schedules import Schedule, Simulation, schedule, simulate
@@ -34,5 +34,6 @@ __all__ = [
     "search",
     "simulate",
     "size",
+    "sweep",
     "validate",
 ]

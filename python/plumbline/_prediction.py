@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Optional
 
@@ -32,6 +33,24 @@ class Prediction:
     def fits(self) -> bool:
         """True if the rank that needs most fits its memory."""
         return bool(self._reply["prediction"]["fits"])
+
+    @property
+    def verdict(self) -> str:
+        """fits, tight, does not fit or unknown."""
+        return str(self._reply["prediction"]["verdict"])
+
+    @property
+    def chance(self) -> Optional[float]:
+        """Share of comparable published runs beyond the limit; None: unknown, or memory is exact."""
+        chance: Optional[float] = self._reply["prediction"].get("chance")
+        return chance
+
+    def to_series(self) -> Any:
+        """The main figures as a pandas Series."""
+        import pandas
+
+        names = ("verdict", "chance", "step_s", "tokens_per_s", "mfu", "peak_bytes", "needed_bytes")
+        return pandas.Series({name: getattr(self, name) for name in names})
 
     @property
     def memory(self) -> dict[str, Any]:
@@ -159,7 +178,7 @@ class Prediction:
             ("bubble fraction, idle/step", f"{self.bubble_fraction:.3f}"),
             ("peak memory, GiB", f"{self.peak_bytes / _GIB:.2f}"),
             ("needed, GiB", f"{self.needed_bytes / _GIB:.2f}"),
-            ("fits", "yes" if self.fits else f"no, limit {self.limit_bytes / _GIB:.2f} GiB"),
+            ("memory", self.verdict + ("" if self.fits else f", limit {self.limit_bytes / _GIB:.2f} GiB")),
         ]
         cells = "".join(
             f"<tr><th style='text-align:left'>{html.escape(name)}</th><td>{html.escape(value)}</td></tr>"
@@ -197,8 +216,8 @@ def legality(config: Config = None, /, **keys: Value) -> Legality:
 def compare(changes: Sequence[Mapping[str, Value]], config: Config = None, /, **keys: Value) -> Any:
     """Predict a configuration with each of several changes; a pandas DataFrame, one row per change.
 
-    Columns: the changed keys, step_s, peak_bytes, tokens_per_s, fits, step_time and peak_memory (changed /
-    base - 1), error. The first row is the base.
+    Columns: the changed keys, step_s, peak_bytes, tokens_per_s, fits, verdict, chance, step_time and
+    peak_memory (changed / base - 1), error. The first row is the base.
     """
     import pandas
 
@@ -213,6 +232,8 @@ def compare(changes: Sequence[Mapping[str, Value]], config: Config = None, /, **
                 peak_bytes=prediction["memory"]["peak_bytes"],
                 tokens_per_s=prediction["throughput"]["tokens_per_s"],
                 fits=prediction["fits"],
+                verdict=prediction["verdict"],
+                chance=prediction.get("chance"),
                 step_time=answer.get("step_time", 0.0),
                 peak_memory=answer.get("peak_memory", 0.0),
             )
@@ -220,3 +241,12 @@ def compare(changes: Sequence[Mapping[str, Value]], config: Config = None, /, **
         return line
 
     return pandas.DataFrame([row({}, reply["base"]), *(row(each["keys"], each) for each in reply["changes"])])
+
+
+def sweep(vary: Mapping[str, Sequence[Value]], config: Config = None, /, **keys: Value) -> Any:
+    """Predict every combination of values, for example sweep({"seq_length": [4096, 8192]}, run).
+
+    A pandas DataFrame like that of `compare`; the first row is the base.
+    """
+    changes = [dict(zip(vary, values)) for values in itertools.product(*vary.values())]
+    return compare(changes, config, **keys)

@@ -104,12 +104,12 @@ constexpr Room kRooms[] = {
      "schedules"},
     {"bench/commands",
      "analysis/hardware analysis/hardware/profiles analysis/predict analysis/published "
-     "analysis/reinforcement analysis/reliability analysis/serving analysis/topology bench/ask "
-     "bench/commands/help "
-     "bench/convert bench/cuda bench/evaluate bench/matrix "
-     "bench/measure/calibrate bench/measure/machine bench/plan bench/processes/hosts bench/processes/launch "
-     "bench/record bench/run bench/show/report bench/show/text bench/show/views bench/show/views/cluster "
-     "bench/show/views/reinforcement bench/training/check core/base core/config core/config_text schedules"},
+     "analysis/reliability analysis/serving analysis/topology bench/ask bench/commands/help "
+     "bench/convert bench/cuda bench/evaluate bench/matrix bench/measure/calibrate bench/measure/machine "
+     "bench/plan bench/processes/hosts bench/processes/launch bench/record bench/show/history "
+     "bench/show/report bench/show/text bench/show/views bench/show/views/cluster "
+     "bench/show/views/reinforcement bench/training/check core/base core/config core/config_text "
+     "schedules"},
     {"bench/commands/ask", "bench/ask bench/commands core/base"},
     {"bench/commands/benchmarks",
      "analysis/hardware analysis/hardware/logs analysis/predict analysis/stragglers bench/commands "
@@ -134,6 +134,10 @@ constexpr Room kRooms[] = {
      "bench/commands/help bench/commands/schedules core/base core/config core/config/families"},
     {"bench/commands/operators",
      "analysis/hardware analysis/operators bench/commands bench/measure/machine bench/show/text core/base"},
+    {"bench/commands/predict",
+     "analysis/predict analysis/reinforcement bench/commands bench/evaluate bench/measure/machine "
+     "bench/plan bench/plan/vary bench/run bench/show/report bench/show/text bench/show/views "
+     "bench/show/views/reinforcement bench/show/views/vary core/base core/config core/config_text"},
     {"bench/commands/reliability",
      "analysis/predict analysis/reliability bench/ask bench/commands bench/measure/machine bench/plan "
      "bench/show/text bench/show/views/cluster bench/show/views/size core/base core/config"},
@@ -194,6 +198,9 @@ constexpr Room kRooms[] = {
      "analysis/work/routing bench/processes/launch bench/record core/base core/config core/config_text "
      "core/parallel core/run "
      "core/schedule core/schedule_text core/validate schedules"},
+    {"bench/plan/vary",
+     "analysis/predict analysis/published bench/plan core/base core/config core/config_text "
+     "core/launch_files core/launch_files/arguments"},
     {"bench/processes/hosts", "core/base"},
     {"bench/processes/launch", "bench/processes/hosts core/base core/run"},
     {"bench/record", "core/base core/run core/tensor core/trace"},
@@ -211,6 +218,8 @@ constexpr Room kRooms[] = {
     {"bench/run/recovery",
      "analysis/hardware analysis/predict analysis/reliability bench/evaluate bench/plan bench/record "
      "bench/training/checkpoints core/base core/config"},
+    {"bench/show/history",
+     "bench/record bench/show/report bench/show/text bench/show/views/cluster core/base"},
     {"bench/show/report",
      "bench/record bench/show/text core/base core/schedule core/schedule_text core/tensor core/trace"},
     {"bench/show/text", "bench/record core/base core/config_text core/trace"},
@@ -228,6 +237,7 @@ constexpr Room kRooms[] = {
      "analysis/hardware analysis/reinforcement bench/show/text core/base core/config core/config_text "
      "core/reinforcement"},
     {"bench/show/views/size", "analysis/size bench/show/report bench/show/text bench/show/views core/base"},
+    {"bench/show/views/vary", "bench/plan/vary bench/show/text core/base core/config_text core/trace"},
     {"bench/training/check",
      "bench/convert bench/training/stage bench/training/weights core/base core/config core/files core/run "
      "core/tensor kernels/cpu"},

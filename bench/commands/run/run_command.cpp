@@ -91,9 +91,7 @@ int launch_and_compare(const RunCommand& command, bool quiet) {
   prepare(command, config, checkpoints);
   const HardwareProfile hardware = hardware_of(config, note);
   const Prediction prediction = predict(config, schedule, hardware);
-  record.prediction = report_of(prediction, config, schedule);
-  record.prediction->step_interval = step_interval_of(config, schedule, hardware);
-  record.prediction->lanes = lanes_of(config, schedule, hardware);
+  record.prediction = whole_report(prediction, config, schedule, hardware);
   if (!note.empty()) say(fmt::format("note: {}\n", note));
   for (const std::string& doubt : doubts_about(hardware, record.machine, std::time(nullptr), true))
     say(fmt::format("note: {}\n", doubt));

@@ -152,8 +152,11 @@ const ObjectTable<PredictionReport>& table_of<PredictionReport>() {
   static const ObjectTable<Report> kTable{
       "prediction",
       "",
-      {field("fits", &Report::fits, "every rank fits its memory"), field("memory", &Report::memory, ""),
-       field_in("time", &Report::time, "", predicted_time_table()),
+      {field("fits", &Report::fits, "every rank fits its memory"),
+       field("verdict", &Report::verdict, "fits, tight, does not fit, unknown", kLeftOut),
+       field("chance", &Report::chance, "share of comparable published runs beyond the limit",
+             {Presence::left_out, 0, 1}),
+       field("memory", &Report::memory, ""), field_in("time", &Report::time, "", predicted_time_table()),
        field_in("throughput", &Report::throughput, "", predicted_throughput_table()),
        field("traffic", &Report::traffic, "", kLeftOut),
        field("device_memory", &Report::device_memory, "", kLeftOut),

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "analysis/hardware/profiles/profiles.hpp"
+#include "analysis/published/verdict.hpp"
 #include "core/base/byte_text.hpp"
 #include "core/base/one_line.hpp"
 #include "core/config_text/config_keys.hpp"
@@ -115,13 +116,13 @@ std::string verdict_text(const Record& record, const Fit& fit, const DeviceMemor
           ? ""
           : fmt::format("; beyond the device, which memory_budget replaces: {} of {} {}",
                         figure(fullest->needed()), figure(device->device), unit.name);
+  const MemoryVerdict verdict = verdict_of(fit, comparable.exceeding);
   const std::string chance =
-      comparable.tight()
-          ? fmt::format(", tight: {:.0f} % of comparable runs would exceed it", 100 * *comparable.exceeding)
+      verdict.word == Verdict::tight
+          ? fmt::format(", {:.0f} % of comparable runs would exceed it", 100 * *verdict.chance)
           : "";
-  return fmt::format("{}: {} of {} {} {}({:.0f} %){}{}{}", fit.fits ? "fits" : "does not fit",
-                     figure(fit.needed), figure(fit.limit), unit.name,
-                     fullest == nullptr ? "" : "of memory_budget ",
+  return fmt::format("{}: {} of {} {} {}({:.0f} %){}{}{}", name_of(verdict.word), figure(fit.needed),
+                     figure(fit.limit), unit.name, fullest == nullptr ? "" : "of memory_budget ",
                      100 * static_cast<double>(fit.needed.value) / static_cast<double>(fit.limit.value),
                      chance, largest, beyond);
 }

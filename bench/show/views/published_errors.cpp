@@ -45,7 +45,7 @@ OrderedJson kind_json(const RunTraits& traits) {
 std::string held_out_text(const std::vector<ComparedTable>& tables) {
   std::string text = fmt::format("{:<40} {:<12} {:>5} {:>5} {:>10} {:>10}\n", "table", "quantity", "rows",
                                  "none", "coverage %", "width");
-  const std::vector<KnownRun> known = known_runs();
+  const std::vector<KnownRun>& known = known_runs();
   for (const char* quantity : kQuantities) {
     const std::vector<HeldOutTable> list = hold_out_tables(tables, known, quantity);
     for (const HeldOutTable& table : list) text += held_out_line(table, quantity);
@@ -58,7 +58,7 @@ std::string held_out_text(const std::vector<ComparedTable>& tables) {
 
 OrderedJson held_out_json(const std::vector<ComparedTable>& tables) {
   OrderedJson json = OrderedJson::object();
-  const std::vector<KnownRun> known = known_runs();
+  const std::vector<KnownRun>& known = known_runs();
   for (const char* quantity : kQuantities) {
     const std::vector<HeldOutTable> list = hold_out_tables(tables, known, quantity);
     if (list.empty()) continue;

@@ -178,7 +178,7 @@ std::string validation_groups_text(const std::vector<ComparedTable>& tables, con
 }
 
 std::string validation_json(const std::vector<ComparedTable>& tables) {
-  const std::vector<KnownRun> known = known_runs();
+  const std::vector<KnownRun>& known = known_runs();
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const ComparedTable& table : tables) {
     nlohmann::ordered_json entry;

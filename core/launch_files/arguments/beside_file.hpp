@@ -19,6 +19,8 @@ struct BesideFile {
   /// Arguments all of whose keys are given here are left out, too: for a file that is refused otherwise.
   bool replaces_rules = false;
 
+  const std::string* text = nullptr;  // content in place of the file's
+
   bool gives(const std::string& key) const { return keys.contains(key); }
   bool ignores(const std::string& name) const { return ignored.contains(plain_name(name)); }
   /// "--cpu-offloading" as cpu_offloading.

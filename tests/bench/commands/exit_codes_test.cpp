@@ -4,7 +4,9 @@
 
 #include <filesystem>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <set>
+#include <sstream>
 #include <string>
 
 #include "bench/commands/help/command_pages.hpp"
@@ -30,6 +32,7 @@ const std::string kFull = " >/dev/full";
 
 std::vector<Case> all_cases() {
   const std::string golden = PLUMBLINE_SOURCE_DIR "/tests/golden/llama";
+  const std::string demo = PLUMBLINE_SOURCE_DIR "/results/recorded/epyc-2-cores/demo.jsonl";
   const std::string eight = "llama-3.1-8b --gpus 8 --tp 8 --gbs 8" + kModel;
   const std::string sized = "llama-3.1-8b --tokens 1B --gpus 8 --gbs 64" + kModel;
   const std::string seventy = "llama-3.1-70b --gpus 8 --tp 8 --gbs 8" + kModel;
@@ -48,9 +51,13 @@ std::vector<Case> all_cases() {
       {"calibrate", bad_input, "--backend abacus"},
       {"calibrate", rank_failed, "--json", "PATH=/nowhere;"},
       {"compare", done, "out"},
-      {"compare", regressed, "out other"},
+      {"compare", regressed, "two one"},
       {"compare", bad_input, "nowhere"},
       {"compare", rank_failed, "out" + kFull},
+      {"history", done, demo + " " + demo},
+      {"history", regressed, demo + " larger.jsonl"},
+      {"history", bad_input, "nowhere nowhere"},
+      {"history", rank_failed, demo + " " + demo + kFull},
       {"completion", done, "bash"},
       {"completion", bad_input, "abacus"},
       {"completion", rank_failed, "bash" + kFull},
@@ -166,7 +173,21 @@ class ExitCodes : public ProgramFolder {
   /// Differences for `compare` and `convert --check`.
   void make_differences() {
     ASSERT_EQ(plumbline("matrix run.yaml --predict-only --out out").exit_code, 0);
-    ASSERT_EQ(plumbline("matrix run.yaml --mbs 2 --predict-only --out other").exit_code, 0);
+    write("two.yaml", kSmallRun + std::string("matrix: {micro_batch_size: [1, 2]}\n"));
+    ASSERT_EQ(plumbline("matrix two.yaml --predict-only --out two").exit_code, 0);
+    const std::string two = read("two/predictions.jsonl");
+    write("one/predictions.jsonl", two.substr(0, two.find('\n') + 1));
+    std::istringstream lines(read(PLUMBLINE_SOURCE_DIR "/results/recorded/epyc-2-cores/demo.jsonl"));
+    std::string larger;
+    for (std::string line; std::getline(lines, line);) {
+      nlohmann::json record = nlohmann::json::parse(line);
+      if (record.contains("measurement") && record["measurement"].is_object()) {
+        nlohmann::json& peak = record["measurement"]["memory"]["peak_bytes"];
+        peak = 2 * peak.get<std::int64_t>();
+      }
+      larger += record.dump() + '\n';
+    }
+    write("larger.jsonl", larger);
     const std::string golden = PLUMBLINE_SOURCE_DIR "/tests/golden/llama";
     ASSERT_EQ(plumbline("convert " + golden + " other_tp2 --tp 2").exit_code, 0);
     std::string config = read("other_tp2/config.json");

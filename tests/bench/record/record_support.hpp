@@ -70,6 +70,8 @@ inline Record sample_record(const std::string& id) {
   predicted.memory.peak.value += predicted.memory.peak.value / 100;
   predicted.time.bubble_fraction = 0.23;
   predicted.step_interval = StepInterval{{0.5}, {0.6}};
+  predicted.verdict = "tight";
+  predicted.chance = 0.125;
   predicted.expert_load = {{3, {6, 6, 6}, {0, 0, 0}}};
   predicted.lanes.emplace();
   add(*predicted.lanes, {Group::expert, {0}, {0.25}, {0.25}});

@@ -6,7 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "bench/show/report/regression.hpp"
+#include "bench/show/history/regression.hpp"
 #include "core/base/error.hpp"
 #include "tests/bench/record/record_support.hpp"
 
@@ -110,7 +110,7 @@ TEST(Regression, NamesWhatChangedOfTheMachineInEveryForm) {
   const std::string page = to_html(found, 0.05, "old and <new>");
   EXPECT_THAT(page, HasSubstr("<td>another &lt;CPU&gt;</td>"));
   EXPECT_THAT(page, HasSubstr("old and &lt;new&gt;"));
-  EXPECT_THAT(page, HasSubstr("1 cells compared, tolerance 5 %: 1 regressions"));
+  EXPECT_THAT(page, HasSubstr("1 cells compared, tolerance 5 %: 1 slower or larger"));
   EXPECT_TRUE(compare_records({cell("a", 1)}, {cell("a", 1)}, 0.05).machine.empty());
 }
 
@@ -159,7 +159,7 @@ TEST(Regression, ChangesAreSaidInWords) {
   EXPECT_THAT(
       text,
       HasSubstr(
-          "1 cells compared, tolerance 5 %: 1 regressions, 0 gains without a predicted gain; 1 new cells"));
+          "1 cells compared, tolerance 5 %: 1 slower or larger, 0 faster or smaller than predicted; 1 new cells"));
 }
 
 TEST(Regression, Tolerance) {

@@ -1,4 +1,4 @@
-#include "bench/commands/predict_files.hpp"
+#include "bench/commands/predict/predict_files.hpp"
 
 #include <fmt/format.h>
 

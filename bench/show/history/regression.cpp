@@ -1,4 +1,4 @@
-#include "bench/show/report/regression.hpp"
+#include "bench/show/history/regression.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -9,8 +9,8 @@
 #include <initializer_list>
 #include <map>
 #include <set>
-#include <unordered_map>
 
+#include "bench/show/history/matched_cells.hpp"
 #include "bench/show/report/assets.hpp"
 #include "bench/show/report/escape.hpp"
 #include "bench/show/text/figures.hpp"
@@ -22,6 +22,8 @@
 
 namespace plumbline {
 namespace {
+
+constexpr std::size_t kLongestKey = 100;  // value of a configuration's key
 
 struct Metric {
   const char* what;
@@ -139,12 +141,16 @@ int count_of_kind(const Regression& regression, Change::Kind kind) {
 
 std::string summary_of_changes(const Regression& regression, double tolerance) {
   return fmt::format(
-      "{} cells compared, tolerance {:.4g} %: {} regressions, {} gains without a predicted gain{}{}",
+      "{} cells compared, tolerance {:.4g} %: {} slower or larger, {} faster or smaller than predicted{}{}{}",
       regression.compared, 100 * tolerance, count_of_kind(regression, Change::Kind::loss),
       count_of_kind(regression, Change::Kind::unexplained_gain),
       regression.within_noise == 0
           ? ""
           : fmt::format("; {} more differences within machine noise", regression.within_noise),
+      regression.not_comparable == 0
+          ? ""
+          : fmt::format("; {} cells not comparable, as their configuration differs",
+                        regression.not_comparable),
       regression.new_cells == 0 ? "" : fmt::format("; {} new cells", regression.new_cells));
 }
 
@@ -162,17 +168,22 @@ bool Regression::any_loss() const {
 Regression compare_records(const std::vector<Record>& base, const std::vector<Record>& now,
                            double tolerance) {
   Regression regression;
-  std::unordered_map<std::string, const Record*> found;
-  for (const Record& record : now) found[record.id] = &record;
-  for (const Record& before : base) {
-    const auto at = found.find(before.id);
-    if (at == found.end()) {
+  const MatchedCells matched = match_cells(base, now);
+  for (const BaseChange& each : matched.changes)
+    regression.configuration.push_back(
+        {each.key, printable(each.before, kLongestKey), printable(each.after, kLongestKey)});
+  for (const auto& [old, found] : matched.pairs) {
+    const Record& before = *old;
+    if (found == nullptr) {
       if (before.status == Status::ok)
         regression.changes.push_back({Change::Kind::loss, before.id, "missing", "was ok, now missing"});
       continue;
     }
-    const Record& after = *at->second;
-    found.erase(at);
+    const Record& after = *found;
+    if (before.id != after.id && !matched.comparable()) {
+      ++regression.not_comparable;
+      continue;
+    }
     if (before.status == Status::ok && after.status != Status::ok) {
       regression.changes.push_back(
           {Change::Kind::loss, before.id, "status",
@@ -185,7 +196,7 @@ Regression compare_records(const std::vector<Record>& base, const std::vector<Re
     ++regression.compared;
     for (const Metric& metric : kMetrics) compare_metric(before, after, metric, tolerance, regression);
   }
-  regression.new_cells = static_cast<int>(found.size());
+  regression.new_cells = matched.only_new;
   regression.machine = machine_changes(base, now);
   std::stable_sort(regression.changes.begin(), regression.changes.end(),
                    [](const Change& a, const Change& b) { return place_of(a.kind) < place_of(b.kind); });
@@ -198,6 +209,8 @@ std::string to_text(const Regression& regression, double tolerance) {
     text += fmt::format("{:<20} {:<12} {}: {}\n", word_of(change.kind), change.what,
                         printable(change.id, 100), change.text);
   }
+  for (const MachineChange& change : regression.configuration)
+    text += fmt::format("configuration: {}: {} -> {}\n", change.key, change.before, change.after);
   for (const MachineChange& change : regression.machine) {
     text += fmt::format("machine: {}: {} -> {}\n", change.key, change.before.empty() ? "none" : change.before,
                         change.after.empty() ? "none" : change.after);
@@ -213,10 +226,15 @@ std::string to_json(const Regression& regression, double tolerance) {
                       {"unexplained_gains", count_of_kind(regression, Change::Kind::unexplained_gain)},
                       {"within_noise", regression.within_noise},
                       {"new_cells", regression.new_cells},
+                      {"not_comparable", regression.not_comparable},
                       {"machine", OrderedJson::array()},
+                      {"configuration", OrderedJson::array()},
                       {"changes", OrderedJson::array()}};
   for (const MachineChange& change : regression.machine)
     json["machine"].push_back({{"key", change.key}, {"before", change.before}, {"after", change.after}});
+  for (const MachineChange& change : regression.configuration)
+    json["configuration"].push_back(
+        {{"key", change.key}, {"before", change.before}, {"after", change.after}});
   for (const Change& change : regression.changes) {
     OrderedJson row = {{"kind", kKinds[static_cast<std::size_t>(change.kind)]},
                        {"id", change.id},
@@ -252,6 +270,12 @@ std::string to_html(const Regression& regression, double tolerance, const std::s
                         change.what, html_escaped(printable(change.id, 200)), html_escaped(change.text));
   }
   table("Changes", {"change", "quantity", "cell", "before and after"}, rows);
+  rows.clear();
+  for (const MachineChange& change : regression.configuration) {
+    rows += fmt::format("<tr><td>{}</td><td>{}</td><td>{}</td></tr>", html_escaped(change.key),
+                        html_escaped(change.before), html_escaped(change.after));
+  }
+  table("Configuration", {"", "before", "after"}, rows);
   rows.clear();
   for (const MachineChange& change : regression.machine) {
     rows += fmt::format("<tr><td>{}</td><td>{}</td><td>{}</td></tr>", html_escaped(change.key),

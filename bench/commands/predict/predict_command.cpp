@@ -16,7 +16,8 @@
 #include "bench/commands/commands.hpp"
 #include "bench/commands/config_options.hpp"
 #include "bench/commands/number_range.hpp"
-#include "bench/commands/predict_files.hpp"
+#include "bench/commands/predict/predict_files.hpp"
+#include "bench/commands/predict/predict_vary.hpp"
 #include "bench/evaluate/evaluation.hpp"
 #include "bench/evaluate/profile_trust.hpp"
 #include "bench/plan/keys_without_effect.hpp"
@@ -74,6 +75,7 @@ std::vector<std::string> notes_about(const RunConfig& config) {
 struct PredictOptions {
   ConfigOptions config;
   PredictFiles files;
+  VaryOptions vary;
   std::string parameters;  // a number of parameters in place of a configuration
   std::string lengths;     // a file: tokens of documents that are packed into sequences
   int routings = 0;
@@ -243,7 +245,25 @@ int predict_one(const PredictOptions& options) {
   return static_cast<int>(prediction.fit.fits ? ExitCode::done : ExitCode::does_not_fit);
 }
 
+/// Options that show one configuration exclude those that compare several.
+void check_vary(const PredictOptions& options) {
+  const std::pair<bool, const char*> one[] = {{!options.parameters.empty(), "--parameters"},
+                                              {!options.lengths.empty(), "--sequence-lengths"},
+                                              {options.routings > 0, "--routings"},
+                                              {options.files.timeline, "--timeline"},
+                                              {!options.files.svg.empty(), "--svg"},
+                                              {!options.files.trace.empty(), "--trace"},
+                                              {options.explain, "--explain"},
+                                              {options.what_limits, "--what-limits"}};
+  for (const auto& [is, name] : one) {
+    if (is)
+      throw InputError(
+          fmt::format("{}: found with {}, expected one of them; leave one out", options.vary.given(), name));
+  }
+}
+
 int predict_command(const PredictOptions& options) {
+  if (options.vary.given() != nullptr) check_vary(options);
   if (options.parameters.empty() && options.config.source.empty() && !options.config.gives("model")) {
     throw InputError(
         "predict: found no model, expected CONFIG (a YAML file, a preset such as qwen2.5-0.5b, a Hugging "
@@ -256,6 +276,8 @@ int predict_command(const PredictOptions& options) {
                     "one configuration",
                     options.what_limits ? "--what-limits" : "--parameters"));
   }
+  if (options.vary.given() != nullptr)
+    return predict_varied(options.config, options.vary, options.json, options.quiet);
   if (options.parameters.empty()) return predict_one(options);
   if (options.files.timeline || !options.files.svg.empty() || !options.files.trace.empty()) {
     throw InputError(
@@ -294,6 +316,7 @@ void add_predict_command(CLI::App& app, CommandAction& action) {
       ->check(number_from(500, 1'000'000));
   auto* json =
       command->add_flag("--json", options->json, "Print the record as JSON, with the memory formulas");
+  add_vary_options(*command, options->vary);
   add_timeline_options(*command, options->files, json);
   command->add_flag("--explain", options->explain,
                     "Print the predicted time of every operator and published memory formulas");

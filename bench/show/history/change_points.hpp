@@ -1,0 +1,33 @@
+// Change points of noisy series: steps of the level that noise does not explain.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+namespace plumbline {
+
+/// A step of one series' level.
+struct ChangePoint {
+  std::size_t series = 0;
+  std::size_t at = 0;  // first value of the new level
+  double before = 0;   // geometric means of the levels on both sides
+  double after = 0;
+  double probability = 1;  // that noise alone steps as far anywhere in the history
+  double relative() const { return after / before - 1; }
+};
+
+struct ChangeRule {
+  double significance = 0.001;  // largest probability of a change, over all series and places together
+  double tolerance = 0.02;      // smallest relative step
+};
+
+/// Changes of all series, by series and place. Values are positive; NaN: missing. Noise is relative; that of
+/// each series leans on the noise of all, as few values say little (a moderated t-test). Places are found by
+/// binary segmentation.
+std::vector<ChangePoint> change_points(const std::vector<std::vector<double>>& series,
+                                       const ChangeRule& rule = {});
+
+/// Probability that |t| of Student's distribution is larger.
+double student_tails(double t, double freedom);
+
+}  // namespace plumbline
