@@ -87,7 +87,7 @@ ComparableRuns::ComparableRuns(const std::vector<KnownRun>& known, const RunKind
   std::sort(runs_.begin(), runs_.end(), [](const auto& a, const auto& b) { return a.ratio < b.ratio; });
 }
 
-double ComparableRuns::quantile(double share) const {
+double ComparableRuns::ratio_at(double share) const {
   double sum = 0;
   for (const Weighted& run : runs_) {
     sum += run.weight;
@@ -99,8 +99,8 @@ double ComparableRuns::quantile(double share) const {
 std::optional<ErrorInterval> ComparableRuns::interval() const {
   if (near_.rows < kFewestRows || near_.origins < kFewestOrigins) return std::nullopt;
   ErrorInterval interval = near_;
-  interval.low = quantile(kOutsideEachEnd);
-  interval.high = quantile(1 - kOutsideEachEnd);
+  interval.low = ratio_at(kOutsideEachEnd);
+  interval.high = ratio_at(1 - kOutsideEachEnd);
   return interval;
 }
 

@@ -33,6 +33,8 @@ class ComparableRuns {
 
   /// The central 80 % of published ÷ predicted. Nothing where fewer than ten runs of three origins are near.
   std::optional<ErrorInterval> interval() const;
+  /// Published ÷ predicted that this share of the runs, from 0 to 1, is not above.
+  double ratio_at(double share) const;
   /// Share of the runs whose memory, in proportion, would exceed the limit of `fit`, of known peaks.
   double share_beyond(const Fit& fit) const;
   /// The run that resembles most; nullptr without one.
@@ -43,8 +45,6 @@ class ComparableRuns {
     double ratio = 0;
     double weight = 0;
   };
-  double quantile(double share) const;
-
   std::vector<Weighted> runs_;  // ascending
   double weight_ = 0;           // of all
   ErrorInterval near_;          // counts alone

@@ -80,6 +80,20 @@ void price(const GoodputRequest& request, GoodputReport& report) {
   if (report.cost && tokens > 0) report.cost_per_million = *report.cost / tokens * 1e6;
 }
 
+/// A trial's share and a step's error, drawn together.
+void set_intervals(const GoodputRequest& request, GoodputReport& report) {
+  if (report.simulated.effective.empty() || report.simulated.mean.effective <= 0) return;
+  const auto tokens = [&](const Draw& draw) {
+    const double ratio = request.step_ratio ? request.step_ratio(draw.step) : 1;
+    return report.tokens_per_day * report.simulated.percentile(draw.failures) /
+           report.simulated.mean.effective / ratio;
+  };
+  report.tokens_per_day_interval = drawn_interval(tokens);
+  if (!report.cost_per_million) return;
+  report.cost_per_million_interval = drawn_interval(
+      [&](const Draw& draw) { return *report.cost_per_million * report.tokens_per_day / tokens(draw); });
+}
+
 void check(const GoodputRequest& request, const JobFailures& failures, const SavePlan& saves) {
   const double all = static_cast<double>(request.trials.trials) * (request.trials.horizon / failures.between);
   if (all > kMostSimulatedFailures) {
@@ -156,6 +170,7 @@ GoodputReport plan_goodput(const GoodputRequest& request) {
   report.tokens_per_day =
       report.simulated.mean.effective * request.tokens_per_step * 86400 / request.step.value;
   price(request, report);
+  set_intervals(request, report);
   return report;
 }
 

@@ -1,11 +1,13 @@
 // Goodput of a month of training: failures, recoveries and checkpoints of a job, expected and simulated.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "analysis/reliability/draws.hpp"
 #include "analysis/reliability/elastic.hpp"
 #include "analysis/reliability/fleet.hpp"
 #include "analysis/reliability/goodput_simulation.hpp"
@@ -32,6 +34,8 @@ struct GoodputRequest {
   Seconds rejoin{};  // elastic: all groups, when one comes back
   TrialPlan trials;
   GoodputPrices prices{};
+  /// Real ÷ given step at a quantile from 0 to 1; empty: the step is certain.
+  std::function<double(double)> step_ratio{};
 };
 
 /// A rule for the interval and its result.
@@ -67,6 +71,9 @@ struct GoodputReport {
   std::optional<double> kwh;
   std::optional<double> cost;              // of the horizon: GPU-hours and energy
   std::optional<double> cost_per_million;  // tokens that were kept
+  /// 80 % intervals of both, over trials and the errors of the step.
+  std::optional<Interval> tokens_per_day_interval{};
+  std::optional<Interval> cost_per_million_interval{};
 };
 
 /// Throws InputError when the trials would see more failures than can be simulated, or a request contradicts

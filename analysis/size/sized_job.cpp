@@ -6,6 +6,8 @@
 #include <array>
 
 #include "analysis/predict/predict.hpp"
+#include "analysis/reliability/effective_time.hpp"
+#include "analysis/reliability/goodput_simulation.hpp"
 #include "analysis/stragglers/slow_machines.hpp"
 #include "core/base/error.hpp"
 #include "core/config/config_checks.hpp"
@@ -85,6 +87,24 @@ std::optional<ChosenLayout> own_layout(const SizeQuestion& question, const RunCo
                        .throughput = prediction.throughput}};
 }
 
+constexpr double kLeastEffective = 1e-3;  // a trial without progress has no days
+
+/// Effective share of trials as long as the job, ascending; empty where none are simulated.
+std::vector<double> effective_of_trials(const SizeQuestion& question, const SizedJob& job) {
+  constexpr int kTrials = 400;
+  constexpr double kMostFailures = 1e6;
+  GoodputRequest request = question.job;
+  if (request.recovery.elastic_groups) return {};
+  const JobFailures failures = job_failures(request.fleet, job.gpus, request.recovery, request.checkpoint);
+  TrialPlan plan;
+  plan.trials = kTrials;
+  plan.horizon = {job.days * kSecondsPerDay};
+  if (!makes_progress(failures) || kTrials * (plan.horizon / failures.between) > kMostFailures) return {};
+  const SavePlan saves =
+      saves_of(request.checkpoint, request.interval.value_or(best_interval(failures, request.checkpoint)));
+  return simulate_goodput(failures, saves, plan).effective;
+}
+
 }  // namespace
 
 int batch_for(const BatchRange& range, int gpus) {
@@ -130,9 +150,28 @@ std::optional<SizedJob> size_job(const SizeQuestion& question, int gpus, std::st
   job.layout = found->best;
   job.complete = found->complete;
   if (!question.fixed) set_keys(found->best.keys, config);
-  if (question.hardware.accelerator() != nullptr)
-    job.interval = ComparableRuns(known_runs(), kind_of(config, question.hardware), "step_s").interval();
+  job.verdict = verdict_of(config, question.hardware, found->best.fit);
+  if (question.hardware.accelerator() == nullptr) return job;
+  const ComparableRuns runs(known_runs(), kind_of(config, question.hardware), "step_s");
+  job.interval = runs.interval();
+  if (job.interval) job.spread = spread_of(job, runs, effective_of_trials(question, job));
   return job;
+}
+
+JobSpread spread_of(const SizedJob& job, const ComparableRuns& runs, const std::vector<double>& effective) {
+  const SlowMachines slow = slow_machines({1}, job.gpus);
+  const auto times = [&](const Draw& draw) {
+    const double machines = draw.slow < slow.probability ? SlowMachines::kFactor : 1;
+    const auto trial = static_cast<std::size_t>(draw.failures * static_cast<double>(effective.size()));
+    const double kept = effective.empty() ? job.effective : std::max(effective[trial], kLeastEffective);
+    return runs.ratio_at(draw.step) * machines / slow.expected.value * job.effective / kept;
+  };
+  const auto spread = [&](double figure) {
+    return drawn_interval([&](const Draw& draw) { return figure * times(draw); });
+  };
+  JobSpread all{spread(job.days), spread(job.hours.sum()), {}};
+  if (job.cost) all.cost = spread(*job.cost);
+  return all;
 }
 
 }  // namespace plumbline

@@ -4,9 +4,12 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "analysis/hardware/hardware.hpp"
 #include "analysis/published/comparable_runs.hpp"
+#include "analysis/published/verdict.hpp"
+#include "analysis/reliability/draws.hpp"
 #include "analysis/reliability/goodput.hpp"
 #include "analysis/search/search.hpp"
 #include "core/config/run_config.hpp"
@@ -53,6 +56,13 @@ struct GpuHours {
   double sum() const { return compute + tensor + pipeline + data + optimizer + slow + failures; }
 };
 
+/// 80 % intervals of a job's figures, each drawn whole.
+struct JobSpread {
+  Interval days;
+  Interval gpu_hours;
+  std::optional<Interval> cost;
+};
+
 struct SizedJob {
   int gpus = 1;
   int batch = 1;         // sequences of a step
@@ -64,12 +74,19 @@ struct SizedJob {
   std::optional<double> cost;
   /// Range of the step, and so of days, GPU-hours and cost, that eight of ten comparable runs had.
   std::optional<ErrorInterval> interval;
+  /// 80 % intervals over steps of comparable runs, slow machines and failures; with `interval` alone.
+  std::optional<JobSpread> spread{};
+  MemoryVerdict verdict{};
   bool complete = true;  // false: the search was stopped, a faster layout may exist
 };
 
 /// The job on `gpus`, or nothing: `why` is then the reason, one line. Throws InputError when the
 /// configuration cannot be predicted.
 std::optional<SizedJob> size_job(const SizeQuestion& question, int gpus, std::string& why);
+
+/// Intervals of a job whose steps err like `runs`. `effective`: its share in trials of its length, ascending;
+/// empty: as expected.
+JobSpread spread_of(const SizedJob& job, const ComparableRuns& runs, const std::vector<double>& effective);
 
 /// Job of a step that is known: without a layout and its parts.
 SizedJob job_of_step(const SizeQuestion& question, int gpus, int batch, const StepTime& time);

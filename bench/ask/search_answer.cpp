@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <memory>
+#include <optional>
 #include <string_view>
 #include <thread>
 #include <utility>
@@ -195,6 +197,15 @@ SearchAnswer answer_search(const SearchQuestion& question, const RunConfig& give
       request.limits.expert,
       ways_of_best(config, result.best.front(), hardware),
       [question, given, config](const Candidate& c) { return predict_command(question, given, config, c); }};
+  if (hardware.accelerator() != nullptr) {
+    context.steps = ComparableRuns(known_runs(), kind_of(config, hardware), "step_s").interval();
+    const auto peaks =
+        std::make_shared<ComparableRuns>(known_runs(), kind_of(config, hardware), "peak_bytes");
+    const bool exact = config.machine.own_step() || !peaks->interval();
+    context.verdict = [peaks, exact](const Fit& fit) {
+      return verdict_of(fit, exact ? std::nullopt : std::optional(peaks->share_beyond(fit)));
+    };
+  }
   return {config, result, std::move(context)};
 }
 

@@ -139,7 +139,8 @@ constexpr Room kRooms[] = {
      "bench/plan bench/plan/vary bench/run bench/show/report bench/show/text bench/show/views "
      "bench/show/views/reinforcement bench/show/views/vary core/base core/config core/config_text"},
     {"bench/commands/reliability",
-     "analysis/predict analysis/reliability bench/ask bench/commands bench/measure/machine bench/plan "
+     "analysis/predict analysis/published analysis/reliability bench/ask bench/commands "
+     "bench/measure/machine bench/plan "
      "bench/show/text bench/show/views/cluster bench/show/views/size core/base core/config"},
     {"bench/commands/run",
      "analysis/reinforcement bench/commands bench/evaluate bench/measure/machine bench/plan "

@@ -6,6 +6,8 @@
 #include <thread>
 
 #include "analysis/predict/predict.hpp"
+#include "analysis/published/comparable_runs.hpp"
+#include "analysis/published/verdict.hpp"
 #include "analysis/reliability/goodput.hpp"
 #include "bench/commands/commands.hpp"
 #include "bench/commands/config_options.hpp"
@@ -17,6 +19,7 @@
 #include "bench/show/views/cluster/goodput_report.hpp"
 #include "core/base/atomic_file.hpp"
 #include "core/base/error.hpp"
+#include "core/base/standard_streams.hpp"
 #include "core/config/config_checks.hpp"
 
 namespace plumbline {
@@ -48,9 +51,12 @@ std::optional<double> given(double value) {
   return value > 0 ? std::optional(value) : std::nullopt;
 }
 
-/// Seconds of a step without failures: measured, or predicted.
-Seconds step_of(const GoodputOptions& options, const RunConfig& config) {
-  if (options.step > 0) return {options.step};
+/// Sets the seconds of a step without failures: measured, or predicted with the errors of comparable runs.
+void set_step(const GoodputOptions& options, const RunConfig& config, GoodputRequest& request) {
+  if (options.step > 0) {
+    request.step = {options.step};
+    return;
+  }
   if (config.machine.hardware.empty()) {
     throw InputError(
         "goodput: hardware: missing; expected the accelerators that the step is predicted for, or its "
@@ -68,7 +74,13 @@ Seconds step_of(const GoodputOptions& options, const RunConfig& config) {
         fmt::format("goodput: found a configuration that does not fit its memory, expected one that fits; "
                     "`predict` shows the memory"));
   }
-  return prediction.time.step;
+  request.step = prediction.time.step;
+  const MemoryVerdict verdict = verdict_of(config, hardware, prediction.fit);
+  if (verdict.word == Verdict::tight)
+    say(fmt::format("note: memory is {}: comparable runs exceed the device\n", verdict.text()));
+  const auto runs = std::make_shared<ComparableRuns>(known_runs(), kind_of(config, hardware), "step_s");
+  if (hardware.accelerator() != nullptr && runs->interval())
+    request.step_ratio = [runs](double share) { return runs->ratio_at(share); };
 }
 
 /// Groups that hold all states: a part of the data-parallel replicas each.
@@ -121,7 +133,7 @@ GoodputRequest request_of(const GoodputOptions& options, const RunConfig& config
   if (request.prices.kwh && !request.prices.watts_per_gpu) {
     throw InputError("goodput: --gpu-watts: missing; expected the power of a GPU alongside --kwh-price");
   }
-  request.step = step_of(options, config);
+  set_step(options, config, request);
   return request;
 }
 

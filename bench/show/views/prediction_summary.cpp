@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "analysis/hardware/profiles/profiles.hpp"
 #include "analysis/published/verdict.hpp"
+#include "bench/show/text/figures.hpp"
 #include "core/base/byte_text.hpp"
 #include "core/base/one_line.hpp"
 #include "core/config_text/config_keys.hpp"
@@ -90,6 +92,17 @@ std::string numerics_text(const RunConfig& config) {
     text += fmt::format(" ({} {} per unit)", config.recompute.num_layers,
                         config.recompute.num_layers == 1 ? "layer" : "layers");
   return text;
+}
+
+/// Rates with the interval that follows from that of the step; empty without one.
+std::string rates_line(const Throughput& rates, const ComparableFigures& comparable) {
+  if (!comparable.step || !std::isfinite(rates.mfu)) return "";
+  const double low = 1 / comparable.step->high;
+  const double high = 1 / comparable.step->low;
+  return fmt::format("tokens/s: {} ({} to {}); MFU {:.1f} % ({:.1f} to {:.1f})\n",
+                     grouped_digits(rates.tokens_per_s), grouped_digits(low * rates.tokens_per_s),
+                     grouped_digits(high * rates.tokens_per_s), 100 * rates.mfu, 100 * low * rates.mfu,
+                     100 * high * rates.mfu);
 }
 
 /// Largest category of a rank's tensors.
@@ -185,6 +198,7 @@ std::string prediction_summary(const RunConfig& config, const Record& record, co
   text += parallel_text(config) + '\n' + batch_text(config) + '\n' + numerics_text(config) + '\n';
   if (const std::string line = comparable_line(comparable, prediction.time.step); !line.empty())
     text += line + '\n';
+  text += rates_line(prediction.throughput, comparable);
   text += verdict_text(record, prediction.fit, device, comparable) + '\n';
   return text + rank_table(report.memory, device) + '\n';
 }

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <array>
+#include <cmath>
 #include <utility>
 
 #include "analysis/predict/measured_share.hpp"
@@ -61,6 +63,15 @@ std::string slow_machine_line(const SlowMachines& slow) {
       "size have one: {:.4g} s a step, {:.4g} s on average\n",
       100 * SlowMachines::kShare, 100 * (SlowMachines::kFactor - 1), 100 * slow.probability, slow.step.value,
       slow.expected.value);
+}
+
+/// Figures that are inverse to the step.
+std::array<std::pair<const char*, double>, 4> rates_of(const Prediction& prediction) {
+  const Throughput& rates = prediction.throughput;
+  return {{{"tokens_per_s", rates.tokens_per_s},
+           {"tokens_per_s_per_gpu", rates.tokens_per_s_per_gpu},
+           {"model_tflops_per_gpu", rates.model_tflops_per_gpu},
+           {"mfu", rates.mfu}}};
 }
 
 double bytes_of(const Prediction& prediction) {
@@ -123,6 +134,10 @@ OrderedJson trust_json(const RunConfig& config, const HardwareProfile& hardware,
     if (!figures.empty()) published[quantity] = std::move(figures);
   };
   add("step_s", published_json(known.step, comparable.step, prediction.time.step.value));
+  for (const auto& [key, rate] : rates_of(prediction)) {
+    if (comparable.step && std::isfinite(rate))
+      published[key] = {{"low", rate / comparable.step->high}, {"high", rate / comparable.step->low}};
+  }
   add("peak_bytes", published_json(known.peak, comparable.peak, bytes_of(prediction)));
   if (comparable.exceeding) published["share_beyond_limit"] = *comparable.exceeding;
   if (!published.empty() && hardware.accelerator() != nullptr) json["published"] = std::move(published);

@@ -67,6 +67,10 @@ Settings settings_of(const Candidate& c) {
 
 namespace {
 
+MemoryVerdict verdict_on(const Candidate& c, const SearchContext& context) {
+  return context.verdict ? context.verdict(c.fit) : verdict_of(c.fit, std::nullopt);
+}
+
 nlohmann::ordered_json json_of(const Candidate& c, const SearchContext& context) {
   nlohmann::ordered_json config;
   for (const auto& [key, value] : settings_of(c)) {
@@ -79,29 +83,47 @@ nlohmann::ordered_json json_of(const Candidate& c, const SearchContext& context)
       config[key] = value;
     }
   }
-  return {{"config", config},
-          {"step_s", c.time.step.value},
-          {"peak_bytes", c.peak.value},
-          {"device_bytes", c.device.value > 0 ? nlohmann::ordered_json(c.device.value) : nullptr},
-          {"needed_bytes", c.fit.needed.value},
-          {"fits", c.fit.fits},
-          {"compute_s", c.time.compute.value},
-          {"exposed_tensor_s", c.time.exposed_tensor.value},
-          {"exposed_pipeline_s", c.time.exposed_pipeline.value},
-          {"exposed_data_s", c.time.exposed_data.value},
-          {"optimizer_s", c.time.optimizer.value},
-          {"tokens_per_s", c.throughput.tokens_per_s},
-          {"tokens_per_s_per_gpu", c.throughput.tokens_per_s_per_gpu},
-          {"model_tflops_per_gpu", c.throughput.model_tflops_per_gpu},
-          {"mfu", c.throughput.mfu},
-          {"command", context.command(c)}};
+  nlohmann::ordered_json json = {
+      {"config", config},
+      {"step_s", c.time.step.value},
+      {"peak_bytes", c.peak.value},
+      {"device_bytes", c.device.value > 0 ? nlohmann::ordered_json(c.device.value) : nullptr},
+      {"needed_bytes", c.fit.needed.value},
+      {"fits", c.fit.fits},
+      {"compute_s", c.time.compute.value},
+      {"exposed_tensor_s", c.time.exposed_tensor.value},
+      {"exposed_pipeline_s", c.time.exposed_pipeline.value},
+      {"exposed_data_s", c.time.exposed_data.value},
+      {"optimizer_s", c.time.optimizer.value},
+      {"tokens_per_s", c.throughput.tokens_per_s},
+      {"tokens_per_s_per_gpu", c.throughput.tokens_per_s_per_gpu},
+      {"model_tflops_per_gpu", c.throughput.model_tflops_per_gpu},
+      {"mfu", c.throughput.mfu},
+      {"command", context.command(c)}};
+  const MemoryVerdict verdict = verdict_on(c, context);
+  json["verdict"] = name_of(verdict.word);
+  if (verdict.chance) json["chance"] = *verdict.chance;
+  if (const auto& steps = context.steps) {
+    json["step_s_interval"] = {{"low", c.time.step.value * steps->low},
+                               {"high", c.time.step.value * steps->high}};
+    json["tokens_per_s_interval"] = {{"low", c.throughput.tokens_per_s / steps->high},
+                                     {"high", c.throughput.tokens_per_s / steps->low}};
+    json["mfu_interval"] = {{"low", c.throughput.mfu / steps->high}, {"high", c.throughput.mfu / steps->low}};
+  }
+  return json;
+}
+
+std::string verdict_suffix(const MemoryVerdict& verdict) {
+  return verdict.word == Verdict::fits || verdict.word == Verdict::unknown
+             ? ""
+             : fmt::format(" ({})", verdict.text());
 }
 
 double gib(Bytes bytes) {
   return static_cast<double>(bytes.value) / kBytesPerGiB;
 }
 
-std::string table_of(const std::vector<Candidate>& list) {
+std::string table_of(const std::vector<Candidate>& list, const SearchContext& context) {
   const auto cell = [](bool known, Bytes bytes) { return known ? fmt::format(" {:>8.2f}", gib(bytes)) : ""; };
   const bool known = !list.empty() && list.front().device.value > 0;
   std::string text = fmt::format("{:>3} {:>9} {:>10} {:>6} {:>8}{} {:>8} {:>8} {:>7} {:>6} {:>6}  {}\n", "#",
@@ -114,7 +136,7 @@ std::string table_of(const std::vector<Candidate>& list) {
         ++number, c.time.step.value, grouped_digits(c.throughput.tokens_per_s), 100 * c.throughput.mfu,
         gib(c.peak), cell(known, c.device), cell(known, c.fit.needed), c.time.compute.value,
         c.time.exposed_tensor.value, c.time.exposed_pipeline.value, c.time.exposed_data.value,
-        c.time.optimizer.value, describe_candidate(c), c.fit.fits ? "" : " (does not fit)");
+        c.time.optimizer.value, describe_candidate(c), verdict_suffix(verdict_on(c, context)));
   }
   return text;
 }
@@ -218,7 +240,11 @@ std::string search_text(const SearchResult& result, const SearchContext& context
   std::string text = fmt::format("{} configurations of {} on {} with {:.2f} GiB; {}\n\n",
                                  grouped_digits(static_cast<double>(result.configurations)), context.software,
                                  context.machine, gib(context.limit), effort_of(result, context));
-  text += table_of(result.best);
+  text += table_of(result.best, context);
+  if (const auto& steps = context.steps)
+    text += fmt::format(
+        "steps of comparable runs: {:.2f} to {:.2f} times these (80 % interval of {} runs, {} sources)\n",
+        steps->low, steps->high, steps->rows, steps->origins);
   if (context.by_device)
     text +=
         "peak: tensors; device: device memory; needed: device memory and allocator margin, which must fit\n";
@@ -235,7 +261,7 @@ std::string search_text(const SearchResult& result, const SearchContext& context
     if (shown.empty() || c.time.step.value < 0.97 * shown.back().time.step.value) shown.push_back(c);
   }
   text += "\nPareto front of memory and step time (commands: --json):\n";
-  text += table_of(shown);
+  text += table_of(shown, context);
   if (!context.ways.empty()) text += fmt::format("\nbest configuration, by {}", context.ways);
   if (const auto keys = not_searched(context); !keys.empty())
     text += fmt::format("\nnot searched: {} (use `predict` with one configuration)\n", fmt::join(keys, ", "));

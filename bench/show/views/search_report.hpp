@@ -3,10 +3,13 @@
 
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "analysis/published/comparable_runs.hpp"
+#include "analysis/published/verdict.hpp"
 #include "analysis/search/search.hpp"
 
 namespace plumbline {
@@ -22,6 +25,9 @@ struct SearchContext {
   std::string ways;        // of the best with context parallelism: context_report()'s lines
   /// The command line that predicts a candidate alone.
   std::function<std::string(const Candidate&)> command;
+  /// Verdict on a candidate's memory, and the 80 % interval of real ÷ predicted steps of comparable runs.
+  std::function<MemoryVerdict(const Fit&)> verdict{};
+  std::optional<ErrorInterval> steps{};
 };
 
 /// The configuration keys of a candidate, as a run's file would set them.

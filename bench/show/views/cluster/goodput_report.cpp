@@ -81,11 +81,18 @@ std::string money_text(const GoodputRequest& request, const GoodputReport& repor
       fmt::format("\ntokens per day {} (5th percentile of trials {})\n", tokens_text(report.tokens_per_day),
                   tokens_text(report.tokens_per_day / report.simulated.mean.effective *
                               report.simulated.percentile(0.05)));
+  if (const auto& range = report.tokens_per_day_interval)
+    text += fmt::format("  80 % interval {} to {}{}\n", tokens_text(range->low), tokens_text(range->high),
+                        request.step_ratio ? ", over trials and steps of comparable runs" : ", over trials");
   text += fmt::format("GPU-hours in {:g} days {}\n", days, grouped_digits(report.gpu_hours));
   if (report.kwh) text += fmt::format("energy {} kWh\n", grouped_digits(*report.kwh));
   if (report.cost)
-    text += fmt::format("cost {}, {:.4g} per million tokens\n", grouped_digits(*report.cost),
-                        report.cost_per_million.value_or(0));
+    text += fmt::format("cost {}, {:.4g} per million tokens{}\n", grouped_digits(*report.cost),
+                        report.cost_per_million.value_or(0),
+                        report.cost_per_million_interval ? fmt::format(" (80 % interval {:.4g} to {:.4g})",
+                                                                       report.cost_per_million_interval->low,
+                                                                       report.cost_per_million_interval->high)
+                                                         : "");
   return text;
 }
 
@@ -172,6 +179,11 @@ std::string goodput_json(const GoodputRequest& request, const GoodputReport& rep
   if (report.kwh) json["kwh"] = *report.kwh;
   if (report.cost) json["cost"] = *report.cost;
   if (report.cost_per_million) json["cost_per_million_tokens"] = *report.cost_per_million;
+  const auto interval = [&](const char* key, const std::optional<Interval>& range) {
+    if (range) json[key] = {{"low", range->low}, {"high", range->high}};
+  };
+  interval("tokens_per_day_interval", report.tokens_per_day_interval);
+  interval("cost_per_million_tokens_interval", report.cost_per_million_interval);
   return output_json(json, 2) + "\n";
 }
 

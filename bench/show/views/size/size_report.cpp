@@ -41,11 +41,11 @@ std::string whole(double value) {
 }
 
 double low_of(const SizedJob& job) {
-  return job.interval ? job.days * job.interval->low : job.days;
+  return job.spread ? job.spread->days.low : job.days;
 }
 
 double high_of(const SizedJob& job) {
-  return job.interval ? job.days * job.interval->high : job.days;
+  return job.spread ? job.spread->days.high : job.days;
 }
 
 std::string interval_text(const SizedJob& job) {
@@ -76,7 +76,11 @@ std::string header(const SizeAnswer& answer) {
 }
 
 std::string cost_text(const SizedJob& job) {
-  return job.cost ? fmt::format(", cost {}", whole(*job.cost)) : "";
+  if (!job.cost) return "";
+  const bool known = job.spread && job.spread->cost;
+  return fmt::format(
+      ", cost {}{}", whole(*job.cost),
+      known ? fmt::format(" ({} to {})", whole(job.spread->cost->low), whole(job.spread->cost->high)) : "");
 }
 
 std::string job_line(const char* title, const SizedHardware& on, const SizedJob& job) {
@@ -123,12 +127,14 @@ std::string table(const SizeAnswer& answer) {
                                  "goodput %", "MFU %", "tokens/s", "batch", "configuration");
   for (const SizedHardware& each : answer.hardware) {
     for (const SizedJob& job : frontier_of(each.sizing.jobs)) {
-      text += fmt::format(
-          "{:<{}} {:>8} {:>8.1f} {:>16} {:>12}{} {:>9.1f} {:>6.1f} {:>12} {:>6}  {}{}{}\n", each.name, name,
-          whole(job.gpus), job.days, interval_text(job), whole(job.hours.sum()),
-          cost(job.cost ? whole(*job.cost) : "-"), 100 * job.effective, 100 * job.layout.throughput.mfu,
-          whole(tokens_per_second(answer, job)), job.batch, describe_candidate(job.layout),
-          job.gpus == each.sizing.fewest ? " <- fewest" : "", job.complete ? "" : " (search not ended)");
+      text += fmt::format("{:<{}} {:>8} {:>8.1f} {:>16} {:>12}{} {:>9.1f} {:>6.1f} {:>12} {:>6}  {}{}{}\n",
+                          each.name, name, whole(job.gpus), job.days, interval_text(job),
+                          whole(job.hours.sum()), cost(job.cost ? whole(*job.cost) : "-"),
+                          100 * job.effective, 100 * job.layout.throughput.mfu,
+                          whole(tokens_per_second(answer, job)), job.batch, describe_candidate(job.layout),
+                          job.verdict.word == Verdict::tight ? fmt::format(" ({})", job.verdict.text()) : "",
+                          (job.gpus == each.sizing.fewest ? " <- fewest" : "") +
+                              std::string(job.complete ? "" : " (search not ended)"));
     }
   }
   return text;
@@ -147,6 +153,15 @@ nlohmann::ordered_json job_json(const SizeAnswer& answer, const SizedHardware& o
                                  {"global_batch_size", job.batch},
                                  {"complete", job.complete}};
   if (job.cost) json["cost"] = *job.cost;
+  json["verdict"] = name_of(job.verdict.word);
+  if (job.verdict.chance) json["chance"] = *job.verdict.chance;
+  if (job.spread) {
+    const auto ends = [](const Interval& range) {
+      return nlohmann::ordered_json{{"low", range.low}, {"high", range.high}};
+    };
+    json["gpu_hours_interval"] = ends(job.spread->gpu_hours);
+    if (job.spread->cost) json["cost_interval"] = ends(*job.spread->cost);
+  }
   if (job.interval)
     json["days_interval"] = {{"low", low_of(job)},
                              {"high", high_of(job)},

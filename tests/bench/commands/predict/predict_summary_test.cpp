@@ -42,7 +42,7 @@ TEST_F(PredictSummary, SaysWhatWasPredictedAndTheVerdict) {
        "sequence 4096; batch 32 = 2 replicas x 16 micro-batches of 1\n"
        "bf16; ZeRO 1; activation recomputation none\n"
        "step: ",
-       " sources)\nfits: ", 0},
+       ")\nfits: ", 0},
       {"llama-3.1-8b --hardware h100-sxm-80gb --gpus 8 --gbs 8 --seq-length 4096 --precision bf16 --software "
        "torchtitan "
        "--recompute-granularity full",
@@ -59,7 +59,7 @@ TEST_F(PredictSummary, SaysWhatWasPredictedAndTheVerdict) {
        "sequence 4096; batch 8 = 8 replicas x 1 micro-batches of 1\n"
        "bf16 with NVFP4 e2m1; ZeRO 1; activation recomputation none\n"
        "step: ",
-       " sources)\nfits: ", 0},
+       ")\nfits: ", 0},
       {"llama-3.1-8b --hardware h100-sxm-80gb --gbs 1 --seq-length 4096 --precision bf16",
        "llama-3.1-8b, 8.0 B parameters; 1 x h100-sxm-80gb; software plumbline\n", "\ndoes not fit: ", 3},
       {"llama-3.1-8b --hardware h100-sxm-80gb --gpus 8 --gbs 8 --seq-length 8192 --precision bf16 "
