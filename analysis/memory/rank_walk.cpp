@@ -220,7 +220,7 @@ class RankWalk {
   RankMemory& memory_;
   std::vector<FinalAction> final_;
   std::size_t next_final_ = 0;
-  std::int64_t largest_piece_ = 0;  // reduced by ARG
+  std::int64_t largest_piece_ = 0;   // reduced by ARG
   std::int64_t muon_workspace_ = 0;  // of OPT
   ReductionUnderWay under_way_;
   MemoryBreakdown now_;

@@ -103,8 +103,8 @@ struct NumericsShape {
   std::int64_t fp8_history = 0;  // largest values kept of every slot; 0 without delayed scaling
   Fp8Recipe fp8_recipe = Fp8Recipe::delayed;
   OptimizerShape optimizer;
-  bool cuda = false;              // backend cuda, whose attention has a scratch of another size
-  bool deterministic = false;     // and of yet another where it gives the same bits every time
+  bool cuda = false;           // backend cuda, whose attention has a scratch of another size
+  bool deterministic = false;  // and of yet another where it gives the same bits every time
 
   std::int64_t e() const { return size_of(type); }
   std::int64_t g() const { return size_of(grad_type); }

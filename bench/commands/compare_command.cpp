@@ -9,9 +9,9 @@
 
 #include "bench/commands/commands.hpp"
 #include "bench/record/record_store.hpp"
+#include "bench/show/history/regression.hpp"
 #include "bench/show/report/exports.hpp"
 #include "bench/show/report/html_report.hpp"
-#include "bench/show/history/regression.hpp"
 #include "bench/show/text/progress.hpp"
 #include "bench/show/text/record_stream.hpp"
 #include "bench/show/text/record_tables.hpp"

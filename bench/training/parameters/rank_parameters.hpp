@@ -22,9 +22,9 @@ struct Unit {
   ParameterClass of = ParameterClass::matrix;
   std::int64_t other_offset = 0;  // in a memory of units that are no matrices of layers
   std::int64_t other_owned_offset = 0;
-  bool shard = false;               // of a vocabulary that all ranks share: used before the first F
-  std::int64_t owned_offset = 0;    // in a memory of one piece of every unit
-  Group group = Group::data;        // that holds the same values, of several instances of the optimizer one
+  bool shard = false;             // of a vocabulary that all ranks share: used before the first F
+  std::int64_t owned_offset = 0;  // in a memory of one piece of every unit
+  Group group = Group::data;      // that holds the same values, of several instances of the optimizer one
 
   std::int64_t owned() const { return padded / pieces; }
 };

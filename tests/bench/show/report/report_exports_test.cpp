@@ -156,10 +156,8 @@ TEST(Regression, ChangesAreSaidInWords) {
   const std::string text =
       to_text(compare_records({cell("a", 1)}, {cell("a", 1.5), cell("new", 1)}, 0.05), 0.05);
   EXPECT_THAT(text, HasSubstr("LOSS                 step time    a: 1.000 s -> 1.500 s (+50.0 %)\n"));
-  EXPECT_THAT(
-      text,
-      HasSubstr(
-          "1 cells compared, tolerance 5 %: 1 slower or larger, 0 faster or smaller than predicted; 1 new cells"));
+  EXPECT_THAT(text, HasSubstr("1 cells compared, tolerance 5 %: 1 slower or larger, 0 faster or smaller than "
+                              "predicted; 1 new cells"));
 }
 
 TEST(Regression, Tolerance) {
