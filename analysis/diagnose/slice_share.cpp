@@ -78,7 +78,7 @@ int stride_of(std::string_view ranks) {
   return found == 2 ? first[1] - first[0] : 0;
 }
 
-/// By the place of ranks: tensor-parallel ranks are neighbours, pipeline stages are farthest apart.
+/// Share by the place of ranks: tensor-parallel ranks are neighbours, pipeline stages are farthest apart.
 TimeShare share_of_place(const TracedMessage& message, std::string_view ranks, const GroupSizes& sizes) {
   const auto size = message.group_size;
   const int stride = stride_of(ranks);

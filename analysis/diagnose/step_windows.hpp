@@ -24,8 +24,8 @@ struct StepWindows {
   std::string_view found_by;      // "profiler steps", "optimizer steps", "one step a trace", "whole trace"
 };
 
-/// By the profiler's annotations, else from one end of the optimizer to the next, else all of the trace as
-/// one step. The last step ends with its last kernel.
+/// Steps by the profiler's annotations, else from one end of the optimizer to the next, else all of the trace
+/// as one step. The last step ends with its last kernel.
 StepWindows steps_of(const ProfileTrace& trace);
 
 /// Steps that the traces of all ranks have, by the first rank's clock. Throws InputError without any.

@@ -21,7 +21,7 @@ struct Draw {
 
 inline constexpr int kDraws = 4096;
 
-/// The same draws for every figure, so that intervals can be repeated.
+/// Interval of `figure` over draws that are alike for every figure, so that it can be repeated.
 Interval drawn_interval(const std::function<double(const Draw&)>& figure);
 
 }  // namespace plumbline

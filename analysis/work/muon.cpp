@@ -184,19 +184,14 @@ void unit_calls(const StageShape& s, const OrthogonalUnit& of, int piece, CallLi
 
 std::vector<OrthogonalUnit> orthogonal_units(const StageShape& s) {
   std::vector<OrthogonalUnit> units;
+  const std::vector<ParameterUnit> all = units_of(s);
+  std::int64_t layer = 0;  // of the next unit of a layer or module
   const auto add = [&](std::int64_t count, std::vector<OrthogonalBlock> blocks, UnitKind kind) {
-    if (count == 0 || blocks.empty()) return;
-    OrthogonalUnit of{count, std::move(blocks), {}};
-    for (const OrthogonalBlock& block : of.blocks) of.unit.elements += block.elements();
-    const bool spread = kind == UnitKind::experts;
-    of.unit.kind = kind;
-    of.unit.pieces = spread ? s.expert.copies : s.pieces();
-    of.unit.padded = s.sharding.zero == 0
-                         ? of.unit.elements
-                         : (of.unit.elements + 64 * std::int64_t{of.unit.pieces} - 1) /
-                               (64 * std::int64_t{of.unit.pieces}) * (64 * std::int64_t{of.unit.pieces});
-    of.unit.group = spread ? Group::expert_data : s.piece_group();
-    units.push_back(std::move(of));
+    const auto found = std::find_if(all.begin(), all.end(), [&](const ParameterUnit& unit) {
+      return unit.kind == kind && (kind == UnitKind::experts || unit.layer == layer);
+    });
+    if (kind == UnitKind::layer) layer += count;
+    if (count > 0 && !blocks.empty()) units.push_back({count, std::move(blocks), *found});
   };
   const auto layer_blocks = [](const StageShape& like, bool module) {
     BlockLister lister(like);

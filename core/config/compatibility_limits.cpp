@@ -294,17 +294,17 @@ std::optional<std::string> frozen_parts_limit(const C& c) {
 
 std::optional<std::string> moments_limit(const C& c) {
   const OptimizerConfig& o = c.optimizer;
-  if (o.lean() && o.kind != Optimizer::adam)
-    return fmt::format(
-        "{}: found {} with optimizer {}, expected {}, or optimizer adam",
-        o.exp_avg_dtype != MomentDType::fp32      ? "exp_avg_dtype"
-        : o.exp_avg_sq_dtype != MomentDType::fp32 ? "exp_avg_sq_dtype"
-                                                  : "store_param_remainders",
-        o.exp_avg_dtype != MomentDType::fp32      ? moment_dtype_name(o.exp_avg_dtype)
-        : o.exp_avg_sq_dtype != MomentDType::fp32 ? moment_dtype_name(o.exp_avg_sq_dtype)
-                                                  : "true",
-        o.exp_avg_dtype != MomentDType::fp32 || o.exp_avg_sq_dtype != MomentDType::fp32 ? "fp32" : "false",
-        optimizer_name(o.kind));
+  if (o.kind != Optimizer::adam) {
+    const auto refused = [&](const char* key, const char* found, const char* expected) {
+      return fmt::format("{}: found {} with optimizer {}, expected {}, or optimizer adam", key, found,
+                         optimizer_name(o.kind), expected);
+    };
+    if (o.exp_avg_dtype != MomentDType::fp32)
+      return refused("exp_avg_dtype", moment_dtype_name(o.exp_avg_dtype), "fp32");
+    if (o.exp_avg_sq_dtype != MomentDType::fp32)
+      return refused("exp_avg_sq_dtype", moment_dtype_name(o.exp_avg_sq_dtype), "fp32");
+    if (o.store_param_remainders) return refused("store_param_remainders", "true", "false");
+  }
   if (!o.blockwise() || o.exp_avg_dtype == o.exp_avg_sq_dtype) return std::nullopt;
   return fmt::format("exp_avg_dtype: found {} with exp_avg_sq_dtype {}, expected int8 for both or none",
                      moment_dtype_name(o.exp_avg_dtype), moment_dtype_name(o.exp_avg_sq_dtype));

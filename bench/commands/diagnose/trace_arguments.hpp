@@ -11,8 +11,8 @@ struct TraceArguments {
   std::string config;  // empty: none
 };
 
-/// By content: JSON with the keys of a trace, or a .gz file, is a trace; a folder without config.json stands
-/// for the traces in it. Anything else is the configuration. Throws InputError for two of those.
+/// Sorts by content: JSON with the keys of a trace, or a .gz file, is a trace; a folder without config.json
+/// stands for the traces in it. Anything else is the configuration. Throws InputError for two of those.
 TraceArguments sort_arguments(const std::vector<std::string>& arguments);
 
 }  // namespace plumbline
