@@ -128,7 +128,7 @@ std::vector<Case> all_cases() {
       {"search", bad_input, "llama-3.1-8b --gpus 8"},
       {"search", does_not_fit, "llama-3.1-405b --gpus 1 --gbs 1" + kModel},
       {"search", rank_failed, "llama-3.1-8b --gpus 8 --gbs 8 --top 1" + kModel + kFull},
-      {"search", timed_out, "llama-3.1-70b --gpus 512 --gbs 512 --threads 1 --deadline 0.0001" + kModel},
+      {"search", timed_out, "llama-3.1-70b --gpus 512 --gbs 512 --threads 1 --deadline 0.000001" + kModel},
       {"simulate", done, "--schedule " + pipeline + " --costs costs.json"},
       {"simulate", bad_input, "--schedule " + pipeline + " --costs nowhere.json"},
       {"simulate", rank_failed, "--schedule " + pipeline + " --costs costs.json --svg full.csv"},
