@@ -20,24 +20,15 @@ EmbeddingNorm::EmbeddingNorm(const RankResources& rank, const StageEntry& stage)
   bias_gradient_ = vector("embedding_norm.bias", rank.memory.gradients);
 }
 
-void EmbeddingNorm::forward(Tensor& x, EmbeddedTokens& saved) const {
+void EmbeddingNorm::forward(Tensor& x) const {
   if (!on_) return;
   const TrainingContext& context = rank_.context;
   const LayerWidths& shape = context.shape;
-  saved.embedded = std::move(x);
-  x = context.make_stream(context.kept, "layer input");
-  saved.stats = context.make_fp32(context.kept, "embedding norm statistics", shape.norm_stats, shape.rows);
-  norm_forward(context, saved.embedded, weight_, bias_, x, saved.stats);
-}
-
-void EmbeddingNorm::backward(Tensor& gradient, EmbeddedTokens& saved) const {
-  if (!on_) return;
-  Tensor before = rank_.context.make_stream(Category::workspace, "gradient of embedded tokens");
-  norm_backward(rank_.context, gradient, saved.embedded, weight_, saved.stats, {}, before, weight_gradient_,
-                bias_gradient_);
-  gradient = std::move(before);
-  saved.embedded.reset();
-  saved.stats.reset();
+  Tensor y = context.make_stream(context.kept, "layer input");
+  const Tensor stats =
+      context.make_fp32(context.kept, "embedding norm statistics", shape.norm_stats, shape.rows);
+  norm_forward(context, x, weight_, bias_, y, stats);
+  x = std::move(y);
 }
 
 }  // namespace plumbline::training

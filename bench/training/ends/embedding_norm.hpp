@@ -2,23 +2,20 @@
 #pragma once
 
 #include "bench/training/ends/rank_resources.hpp"
+#include "bench/training/layer/layer.hpp"
 
 namespace plumbline::training {
-
-/// State that the forward of one micro-batch leaves for its backward.
-struct EmbeddedTokens {
-  Tensor embedded, stats;
-};
 
 /// Norm of the embedded tokens on a first stage; does nothing if the model has none.
 class EmbeddingNorm {
  public:
   EmbeddingNorm(const RankResources& rank, const StageEntry& stage);
 
-  /// x, the embedded tokens with their positions, goes into `saved`, and its norm takes its place.
-  void forward(Tensor& x, EmbeddedTokens& saved) const;
-  /// The gradient of the norm's output becomes that of its input; frees all of `saved`.
-  void backward(Tensor& gradient, EmbeddedTokens& saved) const;
+  bool on() const { return on_; }
+  NormVectors values() const { return {weight_, bias_}; }
+  NormVectors gradients() const { return {weight_gradient_, bias_gradient_}; }
+  /// Without a backward: the norm of x, the embedded tokens with their positions, takes its place.
+  void forward(Tensor& x) const;
 
  private:
   const RankResources& rank_;

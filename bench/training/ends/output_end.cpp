@@ -30,12 +30,6 @@ VocabularyColumns columns_of(const TrainingContext& context, const StagePart& pa
   return {first, std::clamp<std::int64_t>(all - first, 0, width)};
 }
 
-/// The logits' multiplier, at the final norm's output; likewise its gradient.
-void multiply_logits(const TrainingContext& context, const Matrix& norm) {
-  const double factor = context.model().multipliers.logits;
-  if (factor != 1) context.operators.scale(norm, factor);
-}
-
 }  // namespace
 
 OutputEnd::OutputEnd(RankResources& rank, const StageEntry& stage, VocabularyShard* shard)
@@ -64,24 +58,20 @@ OutputEnd::OutputEnd(RankResources& rank, const StageEntry& stage, VocabularySha
   }
 }
 
-void OutputEnd::forward(std::uint32_t microbatch, OutputActivations& saved) const {
-  normalise(saved);
-  if (shard_ != nullptr) {
-    AllRows all = rank_.context.gather_rows(saved.norm, rank_.context.kept);
-    if (!all.held) all.held = std::move(saved.norm);
-    saved.norm.reset();
-    return shard_->start_hidden(microbatch, std::move(all.held));
-  }
-  saved.logits = project(saved.norm, Category::logits, rank_.context.config.numerics.precision);
+void OutputEnd::start_hidden(std::uint32_t microbatch, Tensor norm) const {
+  AllRows all = rank_.context.gather_rows(norm, rank_.context.kept);
+  if (!all.held) all.held = std::move(norm);
+  norm.reset();
+  shard_->start_hidden(microbatch, std::move(all.held));
 }
 
-void OutputEnd::normalise(OutputActivations& saved) const {
+void OutputEnd::normalise(NormedOutput& saved) const {
   const TrainingContext& context = rank_.context;
   const LayerWidths& shape = context.shape;
   saved.norm = context.make_stream(context.kept, "final norm");
   saved.stats = context.make_fp32(context.kept, "final norm statistics", shape.norm_stats, shape.rows);
   norm_forward(context, saved.input, norm_weight_, norm_bias_, saved.norm, saved.stats);
-  multiply_logits(context, saved.norm);
+  if (multiplier() != 1) context.operators.scale(saved.norm, multiplier());
 }
 
 Tensor OutputEnd::project(const Matrix& norm, Category category, DType type) const {
@@ -134,86 +124,44 @@ Number cross_entropy(const RankResources& rank, const VocabularyColumns& columns
   return ops.cross_entropy_gradient(logits, columns.valid, columns.first, targets, row_max, sums, scale);
 }
 
-Number OutputEnd::loss(const Matrix& targets, double scale, OutputActivations& saved) const {
+Number OutputEnd::loss(const Matrix& targets, double scale, Tensor& logits) const {
   if (!rank_.context.config.numerics.loss_in_fp32()) {
-    return cross_entropy(rank_, columns_, targets, saved.logits, scale);
+    return cross_entropy(rank_, columns_, targets, logits, scale);
   }
   // The 16-bit logits live until the loss is there, as in eager code.
-  Tensor wide = fp32_copy(rank_.context, saved.logits);
+  Tensor wide = fp32_copy(rank_.context, logits);
   Number sum = cross_entropy(rank_, columns_, targets, wide, scale);
-  saved.logits = std::move(wide);
+  logits = std::move(wide);
   return sum;
 }
 
 Number OutputEnd::policy_loss(const Matrix& targets, const Matrix& tokens, double scale,
-                              OutputActivations& saved) const {
+                              Tensor& logits) const {
   const auto& of = rank_.context.model().embedding.scalar_head ? value_loss : training::policy_loss;
   if (!rank_.context.config.numerics.loss_in_fp32())
-    return of(rank_.context, columns_, targets, tokens, saved.logits, scale);
-  Tensor wide = fp32_copy(rank_.context, saved.logits);
+    return of(rank_.context, columns_, targets, tokens, logits, scale);
+  Tensor wide = fp32_copy(rank_.context, logits);
   Number sum = of(rank_.context, columns_, targets, tokens, wide, scale);
-  saved.logits = std::move(wide);
+  logits = std::move(wide);
   return sum;
 }
 
-/// The gradient towards the final norm's output, from that of the logits, which is rounded before if need be.
-Tensor OutputEnd::norm_gradient(std::uint32_t microbatch, OutputActivations& saved) const {
-  if (shard_ != nullptr) return shard_->hidden_gradient(microbatch);
+Tensor OutputEnd::norm_gradient(Tensor& logits) const {
   const TrainingContext& context = rank_.context;
-  if (context.config.numerics.loss_in_fp32()) round_logits_gradient(context, saved.logits);
-  if (row_sums_) divide_by_row_lengths(saved.logits);
+  if (context.config.numerics.loss_in_fp32()) round_logits_gradient(context, logits);
+  if (row_sums_) divide_by_row_lengths(logits);
   Tensor gradient = context.make_stream(Category::workspace, "gradient of final norm");
-  context.gemm_over_tensor_ranks(
-      {.a = saved.logits, .b = view_of(*weight_, rank_.values.begin()), .c = gradient});
+  context.gemm_over_tensor_ranks({.a = logits, .b = view_of(*weight_, rank_.values.begin()), .c = gradient});
   rank_.values.end();
   return gradient;
 }
 
-void OutputEnd::weight_gradient(OutputActivations& saved) const {
+void OutputEnd::weight_gradient(const Matrix& logits, const Matrix& norm) const {
   const TrainingContext& context = rank_.context;
-  if (context.frozen) return saved.logits.reset();
-  {
-    const Matrix dweight = view_of(*weight_, rank_.gradients.open(units_.front()));
-    const AllRows norm = context.gather_rows(saved.norm);
-    context.operators.gemm(
-        {.a = saved.logits, .b = norm, .c = dweight, .a_transposed = true, .accumulate = true});
-  }
-  if (bias_.data != nullptr) context.operators.bias_backward(saved.logits, bias_gradient_);
-  saved.logits.reset();
-}
-
-void OutputEnd::stream_gradient(const OutputActivations& saved, const Matrix& norm_gradient,
-                                const Matrix& gradient) const {
-  multiply_logits(rank_.context, norm_gradient);
-  norm_backward(rank_.context, norm_gradient, saved.input, norm_weight_, saved.stats, {}, gradient,
-                norm_weight_gradient_, norm_bias_gradient_);
-}
-
-void OutputEnd::backward(std::uint32_t microbatch, OutputActivations& saved, const Place& gradient) const {
-  const Tensor dnorm = norm_gradient(microbatch, saved);
-  if (shard_ == nullptr) {
-    weight_gradient(saved);
-    rank_.gradients.done(units_.front());
-  }
-  stream_gradient(saved, dnorm, gradient());
-  saved.norm.reset();
-  saved.stats.reset();
-  saved.input.reset();
-}
-
-void OutputEnd::backward_input(std::uint32_t microbatch, OutputActivations& saved,
-                               const Place& gradient) const {
-  const Tensor dnorm = norm_gradient(microbatch, saved);
-  stream_gradient(saved, dnorm, gradient());
-  saved.stats.reset();
-  saved.input.reset();
-}
-
-void OutputEnd::backward_weight(OutputActivations& saved) const {
-  if (shard_ != nullptr) return;  // the shards' work
-  weight_gradient(saved);
-  saved.norm.reset();
-  rank_.gradients.done(units_.front());
+  const Matrix dweight = view_of(*weight_, rank_.gradients.open(units_.front()));
+  const AllRows rows = context.gather_rows(norm);
+  context.operators.gemm({.a = logits, .b = rows, .c = dweight, .a_transposed = true, .accumulate = true});
+  if (bias_.data != nullptr) context.operators.bias_backward(logits, bias_gradient_);
 }
 
 }  // namespace plumbline::training

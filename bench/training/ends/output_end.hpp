@@ -2,19 +2,18 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <vector>
 
 #include "bench/training/ends/rank_resources.hpp"
 #include "bench/training/ends/vocabulary_columns.hpp"
 #include "bench/training/ends/vocabulary_shard.hpp"
+#include "bench/training/layer/layer.hpp"
 
 namespace plumbline::training {
 
-/// State that the forward of one micro-batch leaves for its backward. The loss turns the logits into their
-/// gradient, or, where it works in fp32, replaces them by a gradient in fp32.
-struct OutputActivations {
-  Tensor input, norm, stats, logits;
+/// The final norm's output and its statistics, of `input`.
+struct NormedOutput {
+  Tensor input, norm, stats;
 };
 
 /// Turns the logits (T, v) into their gradient times `scale` and returns the loss summed over the
@@ -32,29 +31,27 @@ class OutputEnd {
   /// The unit of the output layer, its own or the embedding's; none with a split vocabulary.
   const std::vector<int>& units() const { return units_; }
   const VocabularyColumns& columns() const { return columns_; }
-  /// Reads saved.input and fills the rest; with a split vocabulary the norm's output goes to the shards.
-  void forward(std::uint32_t microbatch, OutputActivations& saved) const;
-  /// The two halves of forward: the final norm, and the output layer's product (T, v) of `type`.
-  void normalise(OutputActivations& saved) const;
+  /// The final norm: its vectors, their gradients, and the multiplier of its output.
+  NormVectors norm() const { return {norm_weight_, norm_bias_}; }
+  NormVectors norm_gradients() const { return {norm_weight_gradient_, norm_bias_gradient_}; }
+  double multiplier() const { return rank_.context.model().multipliers.logits; }
+  /// Without a backward: fills norm and stats.
+  void normalise(NormedOutput& saved) const;
+  /// The output layer's product (T, v) of `type`.
   Tensor project(const Matrix& norm, Category category, DType type) const;
-  /// The loss of the logits, summed over the tokens; leaves their gradient times `scale`.
-  Number loss(const Matrix& targets, double scale, OutputActivations& saved) const;
+  /// The loss of the logits, summed over the tokens; leaves their gradient times `scale`, in place or, where
+  /// it works in fp32, in fp32.
+  Number loss(const Matrix& targets, double scale, Tensor& logits) const;
   /// Loss of the policy or, with a scalar head, of values: `tokens` as in Operators::policy_loss, value_loss.
-  Number policy_loss(const Matrix& targets, const Matrix& tokens, double scale,
-                     OutputActivations& saved) const;
-  /// Says, right before it is written, where the gradient of the last layer's output goes.
-  using Place = std::function<Matrix()>;
-  /// Input and weight gradients; frees all of `saved`.
-  void backward(std::uint32_t microbatch, OutputActivations& saved, const Place& gradient) const;
-  /// The input gradient alone: keeps the norm's output and the logits for backward_weight.
-  void backward_input(std::uint32_t microbatch, OutputActivations& saved, const Place& gradient) const;
-  void backward_weight(OutputActivations& saved) const;
-  /// Parts of these three: the gradient towards the output layer's input, (R, h) of workspace; the weight
-  /// gradient, which frees the logits; the final norm's backward.
-  Tensor norm_gradient(std::uint32_t microbatch, OutputActivations& saved) const;
-  void weight_gradient(OutputActivations& saved) const;
-  void stream_gradient(const OutputActivations& saved, const Matrix& norm_gradient,
-                       const Matrix& gradient) const;
+  Number policy_loss(const Matrix& targets, const Matrix& tokens, double scale, Tensor& logits) const;
+  /// The gradient (R, h) of workspace towards the final norm's output, from that of the logits, which is
+  /// rounded before if need be.
+  Tensor norm_gradient(Tensor& logits) const;
+  /// The gradients of the output layer's weight and bias are added to.
+  void weight_gradient(const Matrix& logits, const Matrix& norm) const;
+  /// With a split vocabulary: the norm's output goes to the shards, its gradient comes from them.
+  void start_hidden(std::uint32_t microbatch, Tensor norm) const;
+  Tensor hidden_gradient(std::uint32_t microbatch) const { return shard_->hidden_gradient(microbatch); }
   /// With normalised rows, once the step's gradient is reduced: turns the gradient of the normalised rows
   /// into that of the weights. Collective over the data group with ZeRO.
   void finish_gradients() const;

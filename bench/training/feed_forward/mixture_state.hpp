@@ -58,4 +58,20 @@ struct MixtureState {
   }
 };
 
+/// visit(Tensor&) for every tensor that a forward leaves for its backward, always in the same order; those that
+/// the layer lacks are empty. Left out are counts over the micro-batches. Afterwards the tensors may be others:
+/// references to them follow.
+template <class Visit>
+void for_each_kept_tensor(MixtureState& mixture, const Visit& visit) {
+  for (Tensor* tensor :
+       {&mixture.routing.logits, &mixture.routing.chosen, &mixture.routing.places, &mixture.routing.tokens,
+        &mixture.routing.weights, &mixture.dispatch.order, &mixture.dispatch.places, &mixture.dispatch.picks,
+        &mixture.dispatch.returns, &mixture.dispatch.weights, &mixture.shared.weights, &mixture.shared.fc1,
+        &mixture.fc1}) {
+    visit(*tensor);
+  }
+  for (LinearOperand* operand : {&mixture.rows, &mixture.activation, &mixture.shared.activation})
+    operand->move_memory(visit);
+}
+
 }  // namespace plumbline::training

@@ -3,7 +3,6 @@
 #include <numeric>
 #include <utility>
 
-#include "bench/training/stage/layer_use.hpp"
 #include "core/schedule/schedule.hpp"
 
 namespace plumbline::generation {
@@ -55,22 +54,18 @@ GenerationModel::GenerationModel(const RunConfig& config, Operators& operators, 
              Category::workspace, nullptr, nullptr, true},
             stage_per_rank(config_), own_parameters(config_, communicator)),
       stage_(rank_.parameters.stages.front()),
+      layers_(rank_, stage_),
       rope_cos_(std::move(rank_.shared.rope_cos)),
       rope_sin_(std::move(rank_.shared.rope_sin)),
       cache_(rank_.context, stage_.part.first_layer),
       attention_(rank_.context, cache_, rank_.shared.attention_scratch) {
   rank_.shared.attention = &attention_;
-  for (std::int64_t i = 0; i < stage_.part.layers; ++i)
-    layers_.emplace_back(rank_.memory, stage_, stage_.part.first_layer + i);
   if (stage_.part.first()) {
     input_.emplace(rank_, stage_);
     embedding_norm_.emplace(rank_, stage_);
     uses_ = input_->units();
   }
-  for (const training::Layer& layer : layers_) {
-    uses_.push_back(layer.unit);
-    if (layer.expert_unit >= 0) expert_uses_.push_back(layer.expert_unit);
-  }
+  uses_.insert(uses_.end(), layers_.units().begin(), layers_.units().end());
   if (stage_.part.last()) {
     output_.emplace(rank_, stage_);
     uses_.push_back(output_->units().front());
@@ -119,8 +114,7 @@ Tensor GenerationModel::first_stream(std::span<const std::int32_t> tokens) {
     return stream;
   }
   input_->forward(ids_on_device(context, "input tokens", tokens), stream);
-  training::EmbeddedTokens unused;
-  embedding_norm_->forward(stream, unused);
+  embedding_norm_->forward(stream);
   return stream;
 }
 
@@ -128,16 +122,8 @@ Tensor GenerationModel::forward(std::span<const SequenceRows> rows, std::span<co
   training::TrainingContext& context = rank_.context;
   begin_pass(rows, std::ssize(tokens));
   rank_.values.begin_action(uses_);
-  rank_.expert_values.begin_action(expert_uses_);
-  Tensor stream = first_stream(tokens);
-  for (const training::Layer& layer : layers_) {
-    Tensor output;
-    forward_only(rank_, rank_.dropout(0), layer, std::move(stream), [&](const auto& /*saved*/) {
-      output = context.make_stream(context.kept, "layer input");
-      return output.matrix();
-    });
-    stream = std::move(output);
-  }
+  rank_.expert_values.begin_action(layers_.expert_units());
+  Tensor stream = layers_.run(0, first_stream(tokens));
   if (output_) return logits_of_last(rows, std::move(stream));
   Ticket sent = context.communicator.send(stream, rank_.rank_of_stage(stage_.part.stage + 1), kStreamTag);
   context.communicator.wait(sent);
@@ -147,7 +133,7 @@ Tensor GenerationModel::forward(std::span<const SequenceRows> rows, std::span<co
 Tensor GenerationModel::logits_of_last(std::span<const SequenceRows> rows, Tensor stream) {
   training::TrainingContext& context = rank_.context;
   context.shape = training::LayerWidths(config_, 1, std::ssize(rows));
-  training::OutputActivations saved;
+  training::NormedOutput saved;
   saved.input = context.make_stream(context.kept, "last tokens");
   std::vector<std::int32_t> last;
   last.reserve(rows.size());

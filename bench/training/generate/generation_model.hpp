@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "bench/training/blocks/forward_layers.hpp"
 #include "bench/training/ends/embedding_norm.hpp"
 #include "bench/training/ends/input_end.hpp"
 #include "bench/training/ends/output_end.hpp"
@@ -50,14 +51,13 @@ class GenerationModel {
   Seconds tensor_communication_;
   training::RankResources rank_;
   const training::StageEntry& stage_;
-  std::vector<training::Layer> layers_;
+  training::ForwardLayers layers_;
   std::optional<training::InputEnd> input_;
   std::optional<training::EmbeddingNorm> embedding_norm_;
   std::optional<training::OutputEnd> output_;
-  std::vector<int> uses_;         // of units' values, in order
-  std::vector<int> expert_uses_;  // likewise, where experts are spread over ranks
-  Tensor rope_cos_, rope_sin_;    // of every position; empty without rotary embeddings
-  Tensor positions_;              // (1, T) of the pass
+  std::vector<int> uses_;       // of units' values, in order
+  Tensor rope_cos_, rope_sin_;  // of every position; empty without rotary embeddings
+  Tensor positions_;            // (1, T) of the pass
   KeyValueCache cache_;
   CachedAttention attention_;
 };

@@ -55,7 +55,7 @@ Bytes KeyValueCache::bytes() const {
 }
 
 void CachedAttention::forward(const AttentionShape& of_pass, std::int64_t layer, const QueryKeyValue& in,
-                              const training::LayerActivations& saved) const {
+                              const training::AttentionTensors& saved) const {
   const Matrix& statistics = saved.log_sum_exp;
   for (const SequenceRows& rows : rows_) {
     cache_.store(layer, rows, in);
@@ -75,8 +75,8 @@ void CachedAttention::forward(const AttentionShape& of_pass, std::int64_t layer,
     const Matrix log_sum_exp{static_cast<float*>(statistics.data) + rows.row * shape.heads, shape.heads,
                              rows.count, DType::fp32};
     context_.operators.attention_forward(shape, in.q.row_range(rows.row, rows.count), keys, values,
-                                         saved.attention.matrix().row_range(rows.row, rows.count),
-                                         log_sum_exp, scratch_);
+                                         saved.attention.row_range(rows.row, rows.count), log_sum_exp,
+                                         scratch_);
   }
 }
 

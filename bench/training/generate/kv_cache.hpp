@@ -67,7 +67,7 @@ class CachedAttention final : public training::CoreAttention {
   /// The sequences of the next pass; `rows` must outlive it. A sequence has several rows only with `past` 0.
   void begin_pass(std::span<const SequenceRows> rows) { rows_ = rows; }
   void forward(const AttentionShape& shape, std::int64_t layer, const training::QueryKeyValue& in,
-               const training::LayerActivations& saved) const override;
+               const training::AttentionTensors& saved) const override;
 
  private:
   const training::TrainingContext& context_;

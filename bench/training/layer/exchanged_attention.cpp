@@ -22,12 +22,12 @@ AttentionShape ExchangedAttention::shape_of_heads() const {
   return shape;
 }
 
-Matrix ExchangedAttention::statistics_of_heads(const LayerActivations& saved) const {
+Matrix ExchangedAttention::statistics_of_heads(const AttentionTensors& saved) const {
   const Matrix& lse = saved.log_sum_exp;
   return {lse.data, lse.elements() / seq_, seq_, lse.dtype};
 }
 
-void ExchangedAttention::exchange(const LayerActivations& saved) const {
+void ExchangedAttention::exchange(const AttentionTensors& saved) const {
   const QueryKeyValue in(context_.shape, saved);
   const auto pack = [&](const Matrix& from, const Matrix& to) { context_.operators.copy(from, to); };
   Tensor sent = make("queries, keys and values by head", members() * tokens_, all_width());
@@ -40,11 +40,11 @@ void ExchangedAttention::exchange(const LayerActivations& saved) const {
   to_positions(members(), received, exchanged(saved));
 }
 
-void ExchangedAttention::forward(const QueryKeyValue& /*in*/, const LayerActivations& saved) const {
+void ExchangedAttention::forward(const QueryKeyValue& /*in*/, const AttentionTensors& saved) const {
   const QueryKeyValue heads = of_heads(exchanged(saved));
   const Matrix out = by_part(saved.attention_of_heads, attended_width());
   if (rings()) {
-    ring().forward(heads, {out, saved.log_sum_exp});
+    ring().forward(heads, RingAttention::Results{out, saved.log_sum_exp});
   } else {
     context_.operators.attention_forward(shape_of_heads(), heads.q, heads.k, heads.v, out,
                                          statistics_of_heads(saved), scratch_);
@@ -58,7 +58,7 @@ void ExchangedAttention::forward(const QueryKeyValue& /*in*/, const LayerActivat
             [&](const Matrix& to, const Matrix& from) { context_.operators.copy(from, to); });
 }
 
-void ExchangedAttention::backward(const QueryKeyValue& /*in*/, const LayerActivations& saved,
+void ExchangedAttention::backward(const QueryKeyValue& /*in*/, const AttentionTensors& saved,
                                   const Matrix& output_gradient, const QueryKeyValue& out) const {
   Tensor sent = make("gradient of attention by head", members() * tokens_, attended_width());
   each_part(output_gradient, attended_width(), sent, 0,
@@ -74,7 +74,7 @@ void ExchangedAttention::backward(const QueryKeyValue& /*in*/, const LayerActiva
   const QueryKeyValue gradients = of_heads(whole);
   const Matrix attention = by_part(saved.attention_of_heads, attended_width());
   if (rings()) {
-    ring().backward(heads, {attention, saved.log_sum_exp}, dattention, gradients);
+    ring().backward(heads, RingAttention::Results{attention, saved.log_sum_exp}, dattention, gradients);
   } else {
     context_.operators.attention_backward(shape_of_heads(), heads.q, heads.k, heads.v, attention,
                                           statistics_of_heads(saved), dattention, gradients.q, gradients.k,

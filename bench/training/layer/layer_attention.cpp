@@ -13,7 +13,7 @@ class GatheredAttention : public SharedAttention {
  public:
   using SharedAttention::SharedAttention;
 
-  void forward(const QueryKeyValue& in, const LayerActivations& saved) const {
+  void forward(const QueryKeyValue& in, const AttentionTensors& saved) const {
     const Tensor whole = gather(in);
     each_chunk([&](std::int64_t sequence, std::int64_t chunk) {
       const Matrix seen = whole.matrix().row_range(sequence * seq_, seen_keys(chunk));
@@ -24,7 +24,7 @@ class GatheredAttention : public SharedAttention {
     });
   }
 
-  void backward(const QueryKeyValue& in, const LayerActivations& saved, const Matrix& output_gradient,
+  void backward(const QueryKeyValue& in, const AttentionTensors& saved, const Matrix& output_gradient,
                 const QueryKeyValue& out) const {
     Tensor whole = gather(in);
     Tensor gradients = make("gradient of whole sequences' keys and values", batch_ * seq_, key_ + value_);
@@ -106,7 +106,7 @@ class PackedAttention {
                   const MicrobatchDropout& dropout, const Layer& layer)
       : context_(context), shared_(shared), shape_(dropout.attention(layer.index)) {}
 
-  void forward(const QueryKeyValue& in, const LayerActivations& saved) const {
+  void forward(const QueryKeyValue& in, const AttentionTensors& saved) const {
     each_conversation([&](std::int64_t first, std::int64_t count) {
       const auto rows = [&](const Matrix& x) { return x.row_range(first, count); };
       context_.operators.attention_forward(shape_of(first, count), rows(in.q), rows(in.k), rows(in.v),
@@ -116,7 +116,7 @@ class PackedAttention {
     pad(saved.attention);
   }
 
-  void backward(const QueryKeyValue& in, const LayerActivations& saved, const Matrix& output_gradient,
+  void backward(const QueryKeyValue& in, const AttentionTensors& saved, const Matrix& output_gradient,
                 const QueryKeyValue& out) const {
     each_conversation([&](std::int64_t first, std::int64_t count) {
       const auto rows = [&](const Matrix& x) { return x.row_range(first, count); };
@@ -137,7 +137,7 @@ class PackedAttention {
     shape.dropout.first_row += first;
     return shape;
   }
-  Matrix statistics(const LayerActivations& saved, std::int64_t first, std::int64_t count) const {
+  Matrix statistics(const AttentionTensors& saved, std::int64_t first, std::int64_t count) const {
     const Matrix& all = saved.log_sum_exp;
     return Matrix{all.data, shape_.heads, shape_.seq, all.dtype}.columns(first, count);
   }
@@ -159,12 +159,12 @@ class PackedAttention {
 }  // namespace
 
 void exchange_heads(const TrainingContext& context, const MicrobatchDropout& dropout, const Layer& layer,
-                    const LayerActivations& saved) {
+                    const AttentionTensors& saved) {
   ExchangedAttention(context, dropout, layer.index, {}).exchange(saved);
 }
 
 void attention_forward(const TrainingContext& context, const SharedBuffers& shared,
-                       const MicrobatchDropout& dropout, const Layer& layer, const LayerActivations& saved) {
+                       const MicrobatchDropout& dropout, const Layer& layer, const AttentionTensors& saved) {
   const QueryKeyValue in(context.shape, saved);
   const Tensor scores = make_scores(context, kPassing, "attention scores");
   if (shared.attention != nullptr)
@@ -185,7 +185,7 @@ void attention_forward(const TrainingContext& context, const SharedBuffers& shar
 }
 
 void attention_backward(const TrainingContext& context, const SharedBuffers& shared,
-                        const MicrobatchDropout& dropout, const Layer& layer, const LayerActivations& saved,
+                        const MicrobatchDropout& dropout, const Layer& layer, const AttentionTensors& saved,
                         const Matrix& output_gradient, const QueryKeyValue& gradients) {
   const QueryKeyValue in(context.shape, saved);
   const Tensor scores = make_scores(context, kPassing, "gradient of attention scores");

@@ -123,28 +123,4 @@ LayerWeights Layer::weights(const Matrix& unit_row, const Matrix& expert_row) co
           unit_row};
 }
 
-void LayerActivations::drop_attention_input() {
-  qkv.reset();
-  normed.reset();
-  normed_stats.reset();
-}
-
-void LayerActivations::drop_attention_state() {
-  log_sum_exp.reset();
-  attention_of_heads.reset();
-  probabilities.reset();
-  probability_mask.reset();
-  dropped_probabilities.reset();
-  repeated.reset();
-}
-
-void LayerActivations::keep_input_only() {
-  Tensor kept = std::move(input);
-  MixtureState routed = std::move(mixture);
-  routed.forget();
-  *this = LayerActivations();
-  input = std::move(kept);
-  mixture = std::move(routed);
-}
-
 }  // namespace plumbline::training

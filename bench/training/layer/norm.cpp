@@ -35,13 +35,4 @@ void norm_backward(const TrainingContext& context, const Matrix& dy, const Matri
   }
 }
 
-void block_norm_backward(const TrainingContext& context, const Matrix& dnorm, const Matrix& x,
-                         const Matrix& weight, const Matrix& stats, const Matrix& gradient, const Matrix& dx,
-                         const Matrix& dweight, const Matrix& dbias) {
-  if (weight.empty()) return context.operators.add(gradient, dnorm, {}, dx);
-  const double factor = context.model().norms.residual;
-  if (factor != 0) context.operators.add_multiple(dnorm, gradient, factor, {}, dnorm);
-  norm_backward(context, dnorm, x, weight, stats, factor != 0 ? Matrix() : gradient, dx, dweight, dbias);
-}
-
 }  // namespace plumbline::training

@@ -16,12 +16,4 @@ void norm_backward(const TrainingContext& context, const Matrix& dy, const Matri
                    const Matrix& stats, const Matrix& residual, const Matrix& dx, const Matrix& dweight,
                    const Matrix& dbias);
 
-/// Backward of a block's norm whose input or output is also the block's residual
-/// (NormConfig::residual). `gradient`: that of the block's result. Overwrites dx, which may be
-/// `gradient`, and, if the residual is the norm's output, adds to dnorm before. Empty weight: there is no
-/// norm, and x is the block's input.
-void block_norm_backward(const TrainingContext& context, const Matrix& dnorm, const Matrix& x,
-                         const Matrix& weight, const Matrix& stats, const Matrix& gradient, const Matrix& dx,
-                         const Matrix& dweight, const Matrix& dbias);
-
 }  // namespace plumbline::training

@@ -2,11 +2,12 @@
 #include "bench/training/layer/rotary.hpp"
 
 namespace plumbline::training {
-namespace {
 
 bool norms_whole_rows(const TrainingContext& context) {
   return context.model().predicted.query_norm == QueryNorm::width;
 }
+
+namespace {
 
 /// Statistics of queries and keys: a column per head, or one row each.
 struct HeadStatistics {
@@ -33,30 +34,20 @@ void backward_one(const TrainingContext& context, const Matrix& dy, const Matrix
   context.operators.head_norm_backward(dy, x, w, rstd, dy, dw);
 }
 
-void head_norms_forward(const TrainingContext& context, const Matrix& query_norm, const Matrix& key_norm,
-                        LayerActivations& saved) {
-  if (query_norm.empty()) return;
-  const LayerWidths& shape = context.shape;
-  // Heads that are exchanged come back here, with their values.
-  const std::int64_t values = exchanges_heads(context.config.parallel) ? shape.key : 0;
-  saved.normed = context.make(context.kept, "layer normed queries and keys", shape.tokens,
-                              shape.query + shape.key + values);
-  constexpr const char* kHolder = "layer head statistics";
-  saved.normed_stats = norms_whole_rows(context)
-                           ? context.make_fp32(context.kept, kHolder, 2, shape.tokens)
-                           : context.make_fp32(context.kept, kHolder, shape.tokens,
-                                               shape.attention.heads + shape.attention.kv_heads);
-  const QueryKeyValue from(shape, saved.qkv.matrix());
-  const QueryKeyValue to(shape, saved);
+void head_norms_forward(const TrainingContext& context, const LayerVectors& vectors,
+                        const AttentionTensors& saved) {
+  if (saved.normed.empty()) return;
+  const QueryKeyValue from(context.shape, saved.qkv);
+  const QueryKeyValue to(context.shape, saved);
   const HeadStatistics stats(context, saved.normed_stats);
-  forward_one(context, from.q, query_norm, to.q, stats.query);
-  forward_one(context, from.k, key_norm, to.k, stats.key);
+  forward_one(context, from.q, vectors.query_norm, to.q, stats.query);
+  forward_one(context, from.k, vectors.key_norm, to.k, stats.key);
 }
 
-void head_norms_backward(const TrainingContext& context, const Layer& layer, const LayerActivations& saved,
+void head_norms_backward(const TrainingContext& context, const Layer& layer, const AttentionTensors& saved,
                          const QueryKeyValue& gradient) {
-  if (!saved.normed) return;
-  const QueryKeyValue from(context.shape, saved.qkv.matrix());
+  if (saved.normed_stats.empty()) return;
+  const QueryKeyValue from(context.shape, saved.qkv);
   const HeadStatistics stats(context, saved.normed_stats);
   backward_one(context, gradient.q, from.q, layer.values.query_norm, stats.query, layer.gradients.query_norm);
   backward_one(context, gradient.k, from.k, layer.values.key_norm, stats.key, layer.gradients.key_norm);
@@ -72,17 +63,17 @@ void multiply_inputs(const TrainingContext& context, const QueryKeyValue& of) {
 }  // namespace
 
 void prepare_attention(const TrainingContext& context, const SharedBuffers& shared, const Layer& layer,
-                       LayerActivations& saved) {
+                       const AttentionTensors& saved) {
   const LayerWidths& shape = context.shape;
   const bool norms_last = context.model().norms.qk_rotated;
-  if (norms_last) rotate(context, shared, layer, QueryKeyValue(shape, saved.qkv.matrix()), false);
-  head_norms_forward(context, layer.values.query_norm, layer.values.key_norm, saved);
+  if (norms_last) rotate(context, shared, layer, QueryKeyValue(shape, saved.qkv), false);
+  head_norms_forward(context, layer.values, saved);
   if (!norms_last) rotate(context, shared, layer, QueryKeyValue(shape, saved), false);
   multiply_inputs(context, QueryKeyValue(shape, saved));
 }
 
 void prepare_attention_backward(const TrainingContext& context, const SharedBuffers& shared,
-                                const Layer& layer, const LayerActivations& saved,
+                                const Layer& layer, const AttentionTensors& saved,
                                 const QueryKeyValue& gradient) {
   const bool norms_last = context.model().norms.qk_rotated;
   multiply_inputs(context, gradient);

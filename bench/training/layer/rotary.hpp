@@ -1,6 +1,7 @@
 // Rotary embeddings of a layer's queries and keys.
 #pragma once
 
+#include "bench/training/layer/attention_tensors.hpp"
 #include "bench/training/layer/layer.hpp"
 #include "bench/training/parameters/conversations.hpp"
 

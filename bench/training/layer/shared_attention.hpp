@@ -1,7 +1,10 @@
 // Attention under context parallelism (bench/training/context.md lists what is allocated when).
 #pragma once
 
-#include "bench/training/layer/layer.hpp"
+#include <vector>
+
+#include "bench/training/layer/attention_tensors.hpp"
+#include "bench/training/layer/microbatch_dropout.hpp"
 
 namespace plumbline::training {
 
@@ -136,17 +139,17 @@ class RingAttention : public SharedAttention {
   void backward(const QueryKeyValue& in, const Results& results, const Matrix& output_gradient,
                 const QueryKeyValue& out) const;
   /// The same with a layer's kept tensors.
-  void forward(const QueryKeyValue& in, const LayerActivations& saved) const {
+  void forward(const QueryKeyValue& in, const AttentionTensors& saved) const {
     forward(in, results_of(saved));
   }
-  void backward(const QueryKeyValue& in, const LayerActivations& saved, const Matrix& output_gradient,
+  void backward(const QueryKeyValue& in, const AttentionTensors& saved, const Matrix& output_gradient,
                 const QueryKeyValue& out) const {
     backward(in, results_of(saved), output_gradient, out);
   }
 
  private:
   double* attended_pairs_ = nullptr;  // gets the backwards' pairs of tokens
-  static Results results_of(const LayerActivations& saved) { return {saved.attention, saved.log_sum_exp}; }
+  static Results results_of(const AttentionTensors& saved) { return {saved.attention, saved.log_sum_exp}; }
   enum Tag { kKeys = 1, kGradients = 2 };
   struct Passed {
     Ticket sent, received;
@@ -193,11 +196,11 @@ class ExchangedAttention : public SharedAttention {
  public:
   using SharedAttention::SharedAttention;
   /// saved.qkv, or saved.normed with norms of queries and keys, is by head and position from here on.
-  void exchange(const LayerActivations& saved) const;
+  void exchange(const AttentionTensors& saved) const;
   /// Overwrites saved.attention, saved.attention_of_heads and saved.log_sum_exp.
-  void forward(const QueryKeyValue& in, const LayerActivations& saved) const;
+  void forward(const QueryKeyValue& in, const AttentionTensors& saved) const;
   /// Overwrites `out`, of the rank's tokens.
-  void backward(const QueryKeyValue& in, const LayerActivations& saved, const Matrix& output_gradient,
+  void backward(const QueryKeyValue& in, const AttentionTensors& saved, const Matrix& output_gradient,
                 const QueryKeyValue& out) const;
 
  private:
@@ -219,8 +222,8 @@ class ExchangedAttention : public SharedAttention {
     return {x.data, members() * tokens_, width, x.dtype};
   }
   /// Where exchanged heads are: norms' backwards need what queries and keys were before.
-  Matrix exchanged(const LayerActivations& saved) const {
-    return by_part(saved.normed ? saved.normed.matrix() : saved.qkv.matrix(), all_width());
+  Matrix exchanged(const AttentionTensors& saved) const {
+    return by_part(saved.normed.empty() ? saved.qkv : saved.normed, all_width());
   }
   /// Queries, keys and values of the rank's heads in a tensor by position.
   QueryKeyValue of_heads(const Matrix& whole) const;
@@ -235,7 +238,7 @@ class ExchangedAttention : public SharedAttention {
   }
   void send(const Matrix& from, const Matrix& to) const;
   AttentionShape shape_of_heads() const;
-  Matrix statistics_of_heads(const LayerActivations& saved) const;
+  Matrix statistics_of_heads(const AttentionTensors& saved) const;
 };
 
 }  // namespace plumbline::training

@@ -11,18 +11,4 @@ Tensor make_scores(const TrainingContext& context, Category category, const char
                       context.config.batch.seq_length);
 }
 
-void make_unfused_attention(const TrainingContext& context, const AttentionShape& shape,
-                            LayerActivations& saved) {
-  if (!is_unfused(context)) return;
-  saved.probabilities = make_scores(context, context.kept, "layer attention probabilities");
-  if (shape.dropout.probability > 0) {
-    const Matrix& whole = saved.probabilities;
-    saved.probability_mask = context.arena.allocate(context.kept, "layer attention dropout mask", whole.rows,
-                                                    whole.cols, DType::uint8);
-    saved.dropped_probabilities = make_scores(context, context.kept, "layer dropped probabilities");
-  }
-  saved.repeated = context.make(context.kept, "layer keys and values per head", context.shape.tokens,
-                                2 * (context.shape.query - context.shape.key));
-}
-
 }  // namespace plumbline::training

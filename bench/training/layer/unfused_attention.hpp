@@ -1,7 +1,8 @@
 // Tensors of unfused attention (bench/training/README.md). With fused attention there are none.
 #pragma once
 
-#include "bench/training/layer/layer.hpp"
+#include "bench/training/layer/attention_tensors.hpp"
+#include "bench/training/parameters/context.hpp"
 
 namespace plumbline::training {
 
@@ -11,11 +12,8 @@ inline bool is_unfused(const TrainingContext& context) {
 }
 /// A number for every pair of tokens and query head; empty with fused attention.
 Tensor make_scores(const TrainingContext& context, Category category, const char* holder);
-/// Allocates the tensors that are kept for the backward, if attention is unfused.
-void make_unfused_attention(const TrainingContext& context, const AttentionShape& shape,
-                            LayerActivations& saved);
-/// These, and memory for scores.
-inline UnfusedAttention unfused_attention(const LayerActivations& saved, const Tensor& scores) {
+/// The tensors that are kept for the backward, and memory for scores.
+inline UnfusedAttention unfused_attention(const AttentionTensors& saved, const Tensor& scores) {
   return {.scores = scores,
           .probabilities = saved.probabilities,
           .mask = saved.probability_mask,

@@ -5,53 +5,40 @@
 #include <memory>
 #include <vector>
 
-#include "bench/training/ends/embedding_norm.hpp"
-#include "bench/training/ends/output_end.hpp"
-#include "bench/training/layer/layer.hpp"
-#include "bench/training/stage/prediction_modules.hpp"
+#include "bench/training/tape/frame.hpp"
 
 namespace plumbline::training {
 
-struct MicrobatchState {
-  std::vector<LayerActivations> layers;
-  std::vector<std::vector<Tensor>> on_host;  // of offloaded layers, the tensors on the host
-  EmbeddedTokens embedded;                   // first stage, with a norm after the embedding
-  Tensor input_mask;                         // first stage: mask of the embedding's output
-  OutputActivations output;                  // last stage
-  std::vector<ModuleActivations> modules;    // likewise
-  Tensor output_gradient;                    // of the stage
-};
-
-/// States are reused: taking and giving back one allocates nothing once the pipeline is full.
+/// Frames are reused: taking and giving back one allocates nothing once the pipeline is full.
 class InFlight {
  public:
-  InFlight(int microbatches, std::int64_t layers, std::int64_t modules)
-      : states_(static_cast<std::size_t>(microbatches)),
-        layers_(static_cast<std::size_t>(layers)),
-        modules_(static_cast<std::size_t>(modules)) {}
+  InFlight(int microbatches, std::size_t memories, int mixtures)
+      : frames_(static_cast<std::size_t>(microbatches)),
+        memories_(memories),
+        mixtures_(static_cast<std::size_t>(mixtures)) {}
 
-  /// The state of a micro-batch, a fresh one when there is none.
-  MicrobatchState& at(std::uint32_t microbatch) {
-    std::unique_ptr<MicrobatchState>& state = states_[microbatch];
-    if (!state && !unused_.empty()) {
-      state = std::move(unused_.back());
+  /// The frame of a micro-batch, a fresh one when there is none.
+  Frame& at(std::uint32_t microbatch) {
+    std::unique_ptr<Frame>& frame = frames_[microbatch];
+    if (!frame && !unused_.empty()) {
+      frame = std::move(unused_.back());
       unused_.pop_back();
-    } else if (!state) {
-      state = std::make_unique<MicrobatchState>();
-      state->layers.resize(layers_);
-      state->modules.resize(modules_);
+    } else if (!frame) {
+      frame = std::make_unique<Frame>();
+      frame->memory.resize(memories_);
+      frame->mixtures.resize(mixtures_);
     }
-    return *state;
+    return *frame;
   }
-  bool holds(std::uint32_t microbatch) const { return states_[microbatch] != nullptr; }
-  /// All tensors of the state must be gone.
-  void release(std::uint32_t microbatch) { unused_.push_back(std::move(states_[microbatch])); }
+  bool holds(std::uint32_t microbatch) const { return frames_[microbatch] != nullptr; }
+  /// All tensors of the frame must be gone.
+  void release(std::uint32_t microbatch) { unused_.push_back(std::move(frames_[microbatch])); }
 
  private:
-  std::vector<std::unique_ptr<MicrobatchState>> states_;
-  std::vector<std::unique_ptr<MicrobatchState>> unused_;
-  std::size_t layers_;
-  std::size_t modules_;
+  std::vector<std::unique_ptr<Frame>> frames_;
+  std::vector<std::unique_ptr<Frame>> unused_;
+  std::size_t memories_;
+  std::size_t mixtures_;
 };
 
 }  // namespace plumbline::training

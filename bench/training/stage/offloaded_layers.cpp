@@ -2,8 +2,6 @@
 
 #include <vector>
 
-#include "bench/training/layer/kept_tensors.hpp"
-
 namespace plumbline::training {
 namespace {
 
@@ -28,11 +26,18 @@ void OffloadedLayers::wait() const {
   host_.lane.wait();
 }
 
-void OffloadedLayers::start_to_host(std::size_t layer, MicrobatchState& state) const {
+template <class Visit>
+void OffloadedLayers::for_each_kept(std::size_t layer, Frame& frame, const Visit& visit) const {
+  const KeptByLayer& kept = kept_[layer];
+  for (const int memory : kept.memory) frame.memory[static_cast<std::size_t>(memory)].move_memory(visit);
+  if (kept.mixture >= 0) for_each_kept_tensor(frame.mixtures[static_cast<std::size_t>(kept.mixture)], visit);
+}
+
+void OffloadedLayers::start_to_host(std::size_t layer, Frame& frame) const {
   const Waiting waiting(context_.communicator, host_.waited);
-  state.on_host.resize(state.layers.size());
-  std::vector<Tensor>& copies = state.on_host[layer];
-  for_each_kept_tensor(state.layers[layer], [&](const Tensor& tensor) {
+  frame.on_host.resize(layers_);
+  std::vector<Tensor>& copies = frame.on_host[layer];
+  for_each_kept(layer, frame, [&](const Tensor& tensor) {
     Tensor& copy = copies.emplace_back();
     if (!tensor) return;
     const Matrix& from = tensor.matrix();
@@ -42,11 +47,11 @@ void OffloadedLayers::start_to_host(std::size_t layer, MicrobatchState& state) c
   });
 }
 
-void OffloadedLayers::start_from_host(std::size_t layer, MicrobatchState& state) const {
+void OffloadedLayers::start_from_host(std::size_t layer, Frame& frame) const {
   const Waiting waiting(context_.communicator, host_.waited);
   std::size_t next = 0;
-  for_each_kept_tensor(state.layers[layer], [&](Tensor& tensor) {
-    const Tensor& copy = state.on_host[layer][next++];
+  for_each_kept(layer, frame, [&](Tensor& tensor) {
+    const Tensor& copy = frame.on_host[layer][next++];
     if (!copy) return;
     const Matrix& from = copy.matrix();
     tensor = context_.arena.allocate(Category::activations, "activations from the host", from.rows, from.cols,
@@ -55,21 +60,21 @@ void OffloadedLayers::start_from_host(std::size_t layer, MicrobatchState& state)
   });
 }
 
-void OffloadedLayers::forward_done(std::size_t layer, MicrobatchState& state) const {
+void OffloadedLayers::forward_done(std::size_t layer, Frame& frame) const {
   if (layer > layers_) return;
   if (layer > 0) {
     wait();
-    for_each_kept_tensor(state.layers[layer - 1], [](Tensor& tensor) { tensor.reset(); });
+    for_each_kept(layer - 1, frame, [](Tensor& tensor) { tensor.reset(); });
   }
-  if (layer < layers_) start_to_host(layer, state);
+  if (layer < layers_) start_to_host(layer, frame);
 }
 
-void OffloadedLayers::backward_begins(std::size_t layer, MicrobatchState& state) const {
+void OffloadedLayers::backward_begins(std::size_t layer, Frame& frame) const {
   if (layer < layers_) {
     wait();
-    state.on_host[layer].clear();
+    frame.on_host[layer].clear();
   }
-  if (layer > 0 && layer <= layers_) start_from_host(layer - 1, state);
+  if (layer > 0 && layer <= layers_) start_from_host(layer - 1, frame);
 }
 
 }  // namespace plumbline::training

@@ -5,18 +5,20 @@
 #include <utility>
 #include <vector>
 
+#include "bench/training/blocks/prediction_modules.hpp"
+#include "bench/training/ends/embedding_norm.hpp"
 #include "bench/training/ends/input_end.hpp"
 #include "bench/training/ends/output_end.hpp"
 #include "bench/training/ends/vocabulary_ends.hpp"
 #include "bench/training/layer/layer.hpp"
 #include "bench/training/stage/in_flight.hpp"
 #include "bench/training/stage/offloaded_layers.hpp"
-#include "bench/training/stage/prediction_modules.hpp"
+#include "bench/training/tape/program.hpp"
 
 namespace plumbline::training {
 
-/// Forward and backward of micro-batches. A last stage may be without layers. bench/training/README.md lists
-/// what is allocated when.
+/// Forward and backward of micro-batches. A last stage may be without layers. Its forward is recorded once;
+/// bench/training/README.md lists what is allocated when.
 class ModelStage {
  public:
   /// `joint`: another object packs and unpacks this stage's messages and owns their buffers. With a teacher
@@ -66,35 +68,22 @@ class ModelStage {
   const std::vector<NumberSum>& module_loss_sums() const { return module_losses_; }
 
  private:
-  /// Layers [first, end) that are recomputed together.
-  struct Group {
-    std::size_t first, end;
-  };
+  void make_layers(const StageEntry& entry);
+  void make_ends(const StageEntry& entry);
 
-  /// Units in the order in which an action uses their values; experts that are spread over ranks apart.
-  struct Uses {
-    std::vector<int> units;
-    std::vector<int> experts;
-    void add(const Layer& layer);
-  };
+  void record();
+  Slot record_input();
+  Slot record_layers(Slot x);
+  Slot output_of(std::size_t layer);
+  void record_output(Slot x);
+  /// Destination of the stage's output, and of the gradient of its input.
+  Matrix output_place(std::uint32_t microbatch);
+  Matrix input_gradient_place(std::uint32_t microbatch);
+  std::vector<KeptByLayer> kept_by_layers() const;
 
-  void make_uses();
-  void begin_action(const Uses& uses, std::uint32_t microbatch);
-  MicrobatchState& held(std::uint32_t microbatch, const char* action);
-  Matrix stage_output(std::uint32_t microbatch, MicrobatchState& state);
-  /// Lets overlapped collectives progress, if there are any.
-  void progress() const;
-  void recompute(const Group& group, const MicrobatchDropout& dropout, MicrobatchState& state);
-  void layer_backward_step(std::size_t i, const MicrobatchDropout& dropout, MicrobatchState& state,
-                           std::uint32_t microbatch);
-  void layer_input_step(std::size_t i, const MicrobatchDropout& dropout, MicrobatchState& state,
-                        std::uint32_t microbatch, Tensor& input_gradient);
-  /// Destination of the gradient of the stage's input; `own` on a first stage.
-  Matrix input_gradient_place(std::uint32_t microbatch, const Matrix& own);
-  /// Destination, on a last stage, of the gradient of its last layer's output, or of its input when it has no
-  /// layer.
-  Matrix output_gradient_place(std::uint32_t microbatch, MicrobatchState& state, Category category);
-  bool recomputes_all() const;
+  void run(const Program& program, std::uint32_t microbatch);
+  void require(std::uint32_t microbatch, const char* action) const;
+  Matrix receive(Slot slot, std::uint32_t microbatch, Tensor made);
   /// The output layer's weight gradient is W's, all others are I's (bench/training/overlap.md).
   bool defers_output_gradient() const;
 
@@ -103,19 +92,23 @@ class ModelStage {
   const bool joint_;
   VocabularyEnds* vocabulary_;
   std::vector<Layer> layers_;
-  std::vector<Group> groups_;
   std::optional<InputEnd> input_;
   std::optional<EmbeddingNorm> embedding_norm_;
   std::optional<OutputEnd> output_;
   std::optional<PredictionModules> modules_;
   std::optional<OffloadedLayers> offloaded_;
-  Uses forward_uses_;
-  Uses backward_uses_;
   Tensor send_forward_, send_backward_;
   Tensor joint_output_, joint_gradient_;
   ModelStage* previous_ = nullptr;
   ModelStage* next_ = nullptr;
-  InFlight in_flight_;
+
+  Tape tape_;
+  Slot input_slot_;            // received, or looked up
+  Slot output_gradient_slot_;  // received
+  Slot logits_slot_;
+  std::vector<int> mixtures_;  // of the layers: number of the mixture, or -1
+  Programs programs_;
+  std::optional<InFlight> in_flight_;
   std::vector<NumberSum> losses_;  // of every forward
   std::vector<NumberSum> module_losses_;
 };

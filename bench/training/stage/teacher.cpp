@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include "bench/training/stage/layer_use.hpp"
-
 namespace plumbline::training {
 
 TeacherStage::TeacherStage(RankResources& teacher, const StageEntry& entry, bool joint)
@@ -11,27 +9,22 @@ TeacherStage::TeacherStage(RankResources& teacher, const StageEntry& entry, bool
       part_(entry.part),
       joint_(joint),
       keeps_hidden_(teacher.context.config.distillation.cache == DistillationCache::hidden),
+      send_(part_.last() || joint
+                ? Tensor()
+                : teacher.context.make_stream(Category::communication, "send-teacher buffer")),
+      layers_(teacher, entry, send_),
       inputs_(static_cast<std::size_t>(teacher.placement.microbatches)),
       outputs_(inputs_.size()) {
-  for (std::int64_t i = 0; i < part_.layers; ++i) {
-    layers_.emplace_back(teacher.memory, entry, part_.first_layer + i);
-  }
   if (part_.first()) {
     input_.emplace(teacher, entry);
     embedding_norm_.emplace(teacher, entry);
     uses_ = input_->units();
   }
-  for (const Layer& layer : layers_) {
-    uses_.push_back(layer.unit);
-    if (layer.expert_unit >= 0) expert_uses_.push_back(layer.expert_unit);
-  }
-  if (part_.last()) {
-    output_.emplace(teacher, entry);
-    output_use_ = output_->units();
-    if (!keeps_hidden_) uses_.push_back(output_->units().front());
-  } else if (!joint_) {
-    send_ = teacher.context.make_stream(Category::communication, "send-teacher buffer");
-  }
+  uses_.insert(uses_.end(), layers_.units().begin(), layers_.units().end());
+  if (!part_.last()) return;
+  output_.emplace(teacher, entry);
+  output_use_ = output_->units();
+  if (!keeps_hidden_) uses_.push_back(output_->units().front());
 }
 
 Matrix TeacherStage::receive(std::uint32_t microbatch) {
@@ -41,26 +34,12 @@ Matrix TeacherStage::receive(std::uint32_t microbatch) {
 }
 
 void TeacherStage::forward(std::uint32_t microbatch, const Matrix& tokens) {
-  const TrainingContext& context = rank_.context;
-  const MicrobatchDropout dropout = rank_.dropout(microbatch);  // a teacher has none
   rank_.values.begin_action(uses_);
-  rank_.expert_values.begin_action(expert_uses_);
+  rank_.expert_values.begin_action(layers_.expert_units());
   if (input_) input_->forward(tokens, receive(microbatch));
   Tensor stream = std::move(inputs_[microbatch]);
-  if (input_) {
-    EmbeddedTokens unused;
-    embedding_norm_->forward(stream, unused);
-  }
-  for (const Layer& layer : layers_) {
-    Tensor output;
-    forward_only(rank_, dropout, layer, std::move(stream), [&](const LayerActivations& saved) {
-      rank_.note_expert_load(microbatch, layer.index, saved.mixture.routing);
-      const bool sends = &layer == &layers_.back() && send_;
-      if (!sends) output = context.make_stream(context.kept, "layer input");
-      return sends ? send_.matrix() : output.matrix();
-    });
-    stream = std::move(output);
-  }
+  if (input_) embedding_norm_->forward(stream);
+  stream = layers_.run(microbatch, std::move(stream));
   if (part_.last()) {
     outputs_[microbatch] = output_of(std::move(stream));
   } else if (joint_) {
@@ -70,7 +49,7 @@ void TeacherStage::forward(std::uint32_t microbatch, const Matrix& tokens) {
 
 Tensor TeacherStage::output_of(Tensor input) {
   const TrainingContext& context = rank_.context;
-  OutputActivations saved;
+  NormedOutput saved;
   saved.input = std::move(input);
   output_->normalise(saved);
   if (keeps_hidden_) return std::move(saved.norm);

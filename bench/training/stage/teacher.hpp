@@ -4,10 +4,10 @@
 #include <optional>
 #include <vector>
 
+#include "bench/training/blocks/forward_layers.hpp"
 #include "bench/training/ends/embedding_norm.hpp"
 #include "bench/training/ends/input_end.hpp"
 #include "bench/training/ends/output_end.hpp"
-#include "bench/training/layer/layer.hpp"
 
 namespace plumbline::training {
 
@@ -41,14 +41,13 @@ class TeacherStage {
   const StagePart part_;
   const bool joint_;
   const bool keeps_hidden_;
-  std::vector<Layer> layers_;
   std::optional<InputEnd> input_;
   std::optional<EmbeddingNorm> embedding_norm_;
   std::optional<OutputEnd> output_;
-  std::vector<int> uses_;         // of units' values, in order
-  std::vector<int> expert_uses_;  // of experts that are spread over ranks
+  std::vector<int> uses_;  // of units' values, in order
   std::vector<int> output_use_;
   Tensor send_;
+  ForwardLayers layers_;
   std::vector<Tensor> inputs_;   // by micro-batch, received
   std::vector<Tensor> outputs_;  // by micro-batch
 };

@@ -1,8 +1,11 @@
-#include "bench/training/layer/latent_attention.hpp"
+#include "bench/training/operators/latent.hpp"
 
 #include <utility>
 
+#include "bench/training/layer/attention_tensors.hpp"
 #include "bench/training/layer/rotary.hpp"
+#include "bench/training/tape/pass.hpp"
+#include "bench/training/tape/reverse.hpp"
 
 namespace plumbline::training {
 namespace {
@@ -55,13 +58,10 @@ struct UpGradients {
 };
 
 /// The norms of the first two parts; the third goes along.
-void norms_forward(const TrainingContext& context, const LayerVectors& vectors, LayerActivations& saved) {
-  const LayerWidths& shape = context.shape;
-  saved.latent = context.make(context.kept, "layer normed compression", shape.rows, shape.compressed);
-  saved.latent_stats = context.make_fp32(context.kept, "layer compression statistics", shape.rows, 2);
-  const Compressed from(shape, saved.compressed);
-  const Compressed to(shape, saved.latent);
-  const Matrix stats = saved.latent_stats;
+void norms_forward(const TrainingContext& context, const LayerVectors& vectors, const Matrix& compressed,
+                   const Matrix& latent, const Matrix& stats) {
+  const Compressed from(context.shape, compressed);
+  const Compressed to(context.shape, latent);
   context.operators.head_norm_forward(from.query, vectors.query_rank_norm, to.query, stats.columns(0, 1),
                                       kEpsilon);
   context.operators.head_norm_forward(from.kv, vectors.kv_rank_norm, to.kv, stats.columns(1, 1), kEpsilon);
@@ -69,17 +69,14 @@ void norms_forward(const TrainingContext& context, const LayerVectors& vectors, 
 }
 
 /// Turns the gradient of the norms' outputs into that of their inputs.
-void norms_backward(const TrainingContext& context, const Layer& layer, LayerActivations& saved,
-                    const Matrix& gradient) {
+void norms_backward(const TrainingContext& context, const Layer& layer, const Matrix& compressed,
+                    const Matrix& stats, const Matrix& gradient) {
   const Compressed at(context.shape, gradient);
-  const Compressed from(context.shape, saved.compressed);
-  const Matrix stats = saved.latent_stats;
+  const Compressed from(context.shape, compressed);
   context.operators.head_norm_backward(at.query, from.query, layer.values.query_rank_norm,
                                        stats.columns(0, 1), at.query, layer.gradients.query_rank_norm);
   context.operators.head_norm_backward(at.kv, from.kv, layer.values.kv_rank_norm, stats.columns(1, 1), at.kv,
                                        layer.gradients.kv_rank_norm);
-  saved.compressed.reset();
-  saved.latent_stats.reset();
 }
 
 /// In FP8, once the keys' own are in `own`.
@@ -148,33 +145,17 @@ LinearOperand gradient_of_compression(const Layer& layer, const Matrix& gradient
   return layer.fp8.qkv.gradient.read(gradient, "quantized gradient of compression");
 }
 
-Tensor norm_gradient(const TrainingContext& context, const LatentWeights& weights,
-                     const LinearOperand& gradient) {
-  Tensor dnorm = context.make_stream(kPassing, "gradient of norm1");
-  linear_input_gradient(context, gradient, weights.down, dnorm);
-  return dnorm;
-}
-
-}  // namespace
-
-void latent_forward(const TrainingContext& context, const SharedBuffers& shared, const Layer& layer,
-                    const LatentWeights& weights, LayerActivations& saved) {
-  const LayerWidths& shape = context.shape;
-  saved.compressed = context.make(context.kept, "layer compression", shape.rows, shape.compressed);
-  linear(context, saved.norm1, weights.down, {}, saved.compressed);
-  norms_forward(context, layer.values, saved);
-  latent_up_projection(context, shared, layer, weights, saved, false);
-}
-
-void latent_up_projection(const TrainingContext& context, const SharedBuffers& shared, const Layer& layer,
-                          const LatentWeights& weights, LayerActivations& saved, bool again) {
+void up_projection(Pass& pass, const Layer& layer, Slot latent, Slot qkv) {
+  const TrainingContext& context = pass.context;
+  const SharedBuffers& shared = pass.rank.shared;
+  const LatentWeights& weights = pass.weights().latent;
   const LayerWidths& shape = context.shape;
   Operators& ops = context.operators;
-  const AllRows all = context.gather_rows(saved.latent);
+  const AllRows all = context.gather_rows(pass[latent]);
   const Compressed x(shape, all);
-  if (!again || all.held) rotate_heads(context, shared, x.rotated, shape.rotated, false);
-  saved.qkv = context.make(context.kept, "layer qkv", shape.tokens, shape.qkv);
-  const QueryKeyValue to(shape, saved.qkv.matrix());
+  // Repeated, they are rotated already unless they were gathered.
+  if (!pass.again || all.held) rotate_heads(context, shared, x.rotated, shape.rotated, false);
+  const QueryKeyValue to(shape, pass.make(qkv, shape.tokens, shape.qkv));
   {
     const LinearOperand input = layer.fp8.queries.input.read(x.query, "quantized compression");
     linear(context, input, weights.queries, {}, to.q);
@@ -198,61 +179,112 @@ void latent_up_projection(const TrainingContext& context, const SharedBuffers& s
   ops.gemm({.a = x.kv, .b = values_of(shape, weights.keys_values.values), .c = to.v, .b_transposed = true});
 }
 
-Tensor latent_backward(const TrainingContext& context, const SharedBuffers& shared, const Layer& layer,
-                       const LatentWeights& weights, const LatentMatrices& dweights, LayerActivations& saved,
-                       Tensor dqkv) {
-  const LayerWidths& shape = context.shape;
-  Tensor gradient = context.make(kPassing, "gradient of compression", shape.rows, shape.compressed);
-  {
-    const OwnKeys own(context, layer);
-    const QueryKeyValue from(shape, dqkv.matrix());
-    const UpGradients up = sum_gradients(context, shared, layer, weights, from, own, gradient);
-    const AllRows all = context.gather_rows(saved.latent);
-    add_weight_gradients(context, layer, dweights, all, from, own, up);
-  }
-  dqkv.reset();
-  saved.latent.reset();
-  norms_backward(context, layer, saved, gradient);
-  LinearOperand dy = gradient_of_compression(layer, gradient);
-  Tensor dnorm = norm_gradient(context, weights, dy);
-  add_compression_gradient(context, dweights, saved.norm1, dy);
-  dy.reset();
-  gradient.reset();
-  saved.norm1.reset();
-  return dnorm;
+void up_gradients(Pass& pass, const Layer& layer, Slot latent, Slot dqkv, Slot dlatent) {
+  const TrainingContext& context = pass.context;
+  const LatentMatrices dweights = pass.open(layer).latent;
+  const Matrix gradient = pass.make(dlatent, context.shape.rows, context.shape.compressed);
+  const OwnKeys own(context, layer);
+  const QueryKeyValue from(context.shape, pass[dqkv]);
+  const UpGradients up =
+      sum_gradients(context, pass.rank.shared, layer, pass.weights().latent, from, own, gradient);
+  const AllRows all = context.gather_rows(pass[latent]);
+  add_weight_gradients(context, layer, dweights, all, from, own, up);
 }
 
-Tensor latent_input_gradient(const TrainingContext& context, const SharedBuffers& shared, const Layer& layer,
-                             const LatentWeights& weights, LayerActivations& saved) {
-  const LayerWidths& shape = context.shape;
-  Tensor& gradient = saved.compressed_gradient;
-  gradient = context.make(Category::activations, "gradient of compression", shape.rows, shape.compressed);
-  {
-    const OwnKeys own(context, layer);
-    const QueryKeyValue from(shape, saved.qkv_gradient.matrix());
-    sum_gradients(context, shared, layer, weights, from, own, gradient);
-  }
-  norms_backward(context, layer, saved, gradient);
-  return norm_gradient(context, weights, gradient_of_compression(layer, gradient));
+void up_input_gradient(Pass& pass, const Layer& layer, Slot dqkv, Slot dlatent) {
+  const TrainingContext& context = pass.context;
+  const Matrix gradient = pass.make(dlatent, context.shape.rows, context.shape.compressed);
+  const OwnKeys own(context, layer);
+  sum_gradients(context, pass.rank.shared, layer, pass.weights().latent,
+                QueryKeyValue(context.shape, pass[dqkv]), own, gradient);
 }
 
-void latent_backward_weight(const TrainingContext& context, const Layer& layer,
-                            const LatentMatrices& dweights, LayerActivations& saved) {
-  {
-    const AllRows all = context.gather_rows(saved.latent);
-    const OwnKeys own(context, layer);
-    const QueryKeyValue from(context.shape, saved.qkv_gradient.matrix());
-    context.operators.split_heads(from.k, context.shape.attention.heads, {}, own.keys());
-    UpGradients up{gradient_of_queries(layer, from), {}};
-    up.keys_values = gradient_of_keys_values(context, layer, from, own);
-    add_weight_gradients(context, layer, dweights, all, from, own, up);
-  }
-  saved.qkv_gradient.reset();
-  saved.latent.reset();
-  add_compression_gradient(context, dweights, saved.norm1,
-                           gradient_of_compression(layer, saved.compressed_gradient));
-  saved.compressed_gradient.reset();
-  saved.norm1.reset();
+void up_weight_gradient(Pass& pass, const Layer& layer, Slot latent, Slot dqkv) {
+  const TrainingContext& context = pass.context;
+  const LatentMatrices dweights = pass.open(layer).latent;
+  const AllRows all = context.gather_rows(pass[latent]);
+  const OwnKeys own(context, layer);
+  const QueryKeyValue from(context.shape, pass[dqkv]);
+  context.operators.split_heads(from.k, context.shape.attention.heads, {}, own.keys());
+  UpGradients up{gradient_of_queries(layer, from), {}};
+  up.keys_values = gradient_of_keys_values(context, layer, from, own);
+  add_weight_gradients(context, layer, dweights, all, from, own, up);
+}
+
+/// Queries, keys and values (T, qkv) of the rank's heads from the normed compression.
+Slot project_up(Tape& tape, const Layer& layer, Slot latent) {
+  const Slot qkv = tape.slot("layer qkv");
+  const Layer* const of = &layer;
+  const auto backward = [=](Reverse& reverse) {
+    const Slot dy = reverse.gradient(qkv);
+    const Slot dx = reverse.make(latent, "gradient of compression");
+    if (reverse.joint()) {
+      return reverse.step({.reads = {dy, latent}, .makes = {dx}, .run = [=](Pass& pass) {
+                             up_gradients(pass, *of, latent, dy, dx);
+                           }});
+    }
+    reverse.step(
+        {.reads = {dy}, .makes = {dx}, .run = [=](Pass& pass) { up_input_gradient(pass, *of, dy, dx); }});
+    reverse.weights(
+        {.reads = {dy, latent}, .run = [=](Pass& pass) { up_weight_gradient(pass, *of, latent, dy); }});
+  };
+  tape.add({.forward = {.reads = {latent},
+                        .makes = {qkv},
+                        .run = [=](Pass& pass) { up_projection(pass, *of, latent, qkv); }},
+            .backward = backward,
+            .repeats = tape.context.config.recompute.selected().mla_up_proj});
+  return qkv;
+}
+
+void compress(Pass& pass, const Layer& layer, Slot norm, Slot compressed, Slot latent, Slot statistics) {
+  const LayerWidths& shape = pass.context.shape;
+  const Matrix product = pass.make(compressed, shape.rows, shape.compressed);
+  linear(pass.context, pass.operand(norm), pass.weights().latent.down, {}, product);
+  const Matrix normed = pass.make(latent, shape.rows, shape.compressed);
+  norms_forward(pass.context, layer.values, product, normed, pass.make(statistics, shape.rows, 2));
+}
+
+void compression_input_gradient(const Pass& pass, const LinearOperand& gradient, const Matrix& to) {
+  linear_input_gradient(pass.context, gradient, pass.weights().latent.down, to);
+}
+
+}  // namespace
+
+Slot latent_queries_keys_values(Tape& tape, const Layer& layer, Slot norm) {
+  const Slot compressed = tape.slot("layer compression");
+  const Slot latent = tape.slot("layer normed compression");
+  const Slot statistics = tape.fp32_slot("layer compression statistics");
+  const Layer* const of = &layer;
+  const auto backward = [=](Reverse& reverse) {
+    const Slot dy = reverse.gradient(latent);
+    const Slot dc = reverse.overwrite(dy);
+    reverse.step({.reads = {dy, compressed, statistics}, .makes = {dc}, .run = [=](Pass& pass) {
+                    norms_backward(pass.context, *of, pass[compressed], pass[statistics], pass[dy]);
+                  }});
+    const Slot dx = reverse.make(norm, "gradient of norm1");
+    if (reverse.joint()) {
+      return reverse.step({.reads = {dc, norm}, .makes = {dx}, .run = [=](Pass& pass) {
+                             const LinearOperand gradient = gradient_of_compression(*of, pass[dc]);
+                             compression_input_gradient(pass, gradient, pass.make_stream(dx));
+                             add_compression_gradient(pass.context, pass.open(*of).latent, pass.operand(norm),
+                                                      gradient);
+                           }});
+    }
+    reverse.step({.reads = {dc}, .makes = {dx}, .run = [=](Pass& pass) {
+                    const LinearOperand gradient = gradient_of_compression(*of, pass[dc]);
+                    compression_input_gradient(pass, gradient, pass.make_stream(dx));
+                  }});
+    reverse.weights({.reads = {dc, norm}, .run = [=](Pass& pass) {
+                       add_compression_gradient(pass.context, pass.open(*of).latent, pass.operand(norm),
+                                                gradient_of_compression(*of, pass[dc]));
+                     }});
+  };
+  tape.add(
+      {.forward = {.reads = {norm},
+                   .makes = {compressed, latent, statistics},
+                   .run = [=](Pass& pass) { compress(pass, *of, norm, compressed, latent, statistics); }},
+       .backward = backward});
+  return project_up(tape, layer, latent);
 }
 
 }  // namespace plumbline::training
