@@ -86,14 +86,16 @@ std::vector<Slot> PredictionModules::record(Tape& tape, Slot hidden) const {
 Slot PredictionModules::record_module(Tape& tape, std::size_t module, Slot tokens, Slot hidden) const {
   const Layer& layer = layers_[module];
   const Ends& ends = ends_[module];
-  const Slot pair = norm_pair(tape, ends.pair, tokens, hidden);
+  const auto stream = [&] {
+    return tape.slot({"layer input", Category::activations, tape.context.config.numerics.precision});
+  };
+  const Slot x = stream();
+  const Slot pair = norm_pair(tape, ends.pair, tokens, hidden, x);
   tape.add({.backward = end_backward(layer)});
-  const Slot x = join_pair(tape, ends.pair, pair);
+  join_pair(tape, ends.pair, pair, x);
   tape.begin_group();
   tape.begin_layer(begin_use(layer));
-  const Slot output =
-      tape.slot({"layer input", Category::activations, tape.context.config.numerics.precision});
-  const Slot y = decoder_layer(tape, layer, {x, output}).output;
+  const Slot y = decoder_layer(tape, layer, {x, stream()}).output;
   end_layer(tape, layer);
   tape.end_group();
   return norm(tape,

@@ -56,7 +56,7 @@ void MixtureOperator::record_experts(Tape& tape) const {
                               MixtureState& state = pass.mixture(number);
                               mixture_forward(pass.context, pass.weights().mixture, layer->expert_bias,
                                               pass[norm], state);
-                              if (!pass.again && !pass.context.inference)
+                              if (pass.repeats == Repeats::nothing && !pass.context.inference)
                                 pass.rank.note_expert_load(pass.microbatch, layer->index, state.routing);
                             }},
             .repeats = modules.moe});

@@ -154,7 +154,8 @@ void up_projection(Pass& pass, const Layer& layer, Slot latent, Slot qkv) {
   const AllRows all = context.gather_rows(pass[latent]);
   const Compressed x(shape, all);
   // Repeated, they are rotated already unless they were gathered.
-  if (!pass.again || all.held) rotate_heads(context, shared, x.rotated, shape.rotated, false);
+  if (pass.repeats != Repeats::module || all.held)
+    rotate_heads(context, shared, x.rotated, shape.rotated, false);
   const QueryKeyValue to(shape, pass.make(qkv, shape.tokens, shape.qkv));
   {
     const LinearOperand input = layer.fp8.queries.input.read(x.query, "quantized compression");

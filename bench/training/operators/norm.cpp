@@ -24,7 +24,10 @@ void make_norm(Pass& pass, const StreamNorm& of, Slot y, Slot statistics, const 
 /// y, and where y is the residual, times a factor (NormConfig::residual), that part of dy is handed down, too.
 void plan_norm(Reverse& reverse, const StreamNorm& of, Slot x, Slot y, Slot statistics) {
   std::vector<Reverse::Part> parts = reverse.parts(y);
-  if (!reverse.wanted(x)) return reverse.step({.reads = {x, statistics, reverse.gradient(x)}});
+  if (!reverse.wanted(x)) {
+    reverse.hold(reverse.gradient(x));
+    return reverse.step({.reads = {x, statistics}});
+  }
   const Slot dy = parts.back().slot;
   parts.pop_back();
   Slot residual;

@@ -57,12 +57,19 @@ void join_weight_gradient(Pass& pass, const PairInput& of, const Matrix& all_row
 
 }  // namespace
 
-Slot norm_pair(Tape& tape, const PairInput& of, Slot embedded, Slot hidden) {
+Slot norm_pair(Tape& tape, const PairInput& of, Slot embedded, Slot hidden, Slot x) {
   const Slot pair = tape.slot("module input pair");
   const Slot statistics = tape.fp32_slot("module input statistics");
   const auto backward = [=](Reverse& reverse) {
     const Slot dy = reverse.gradient(pair);
-    const Slot dembedded = reverse.make_fixed(embedded, "gradient of module", Category::workspace);
+    const bool joint = reverse.joint();
+    Slot dembedded;
+    if (joint) {
+      dembedded = reverse.overwrite(reverse.gradient(x));
+      reverse.pass_on(embedded, dembedded);
+    } else {
+      dembedded = reverse.make_fixed(embedded, "gradient of module", Category::workspace);
+    }
     const Reverse::Sum sum = reverse.accumulate(hidden, "gradient of final norm", Category::workspace);
     reverse.step({.reads = {dy, embedded, hidden, statistics, sum.before},
                   .makes = {dembedded, sum.after},
@@ -71,7 +78,8 @@ Slot norm_pair(Tape& tape, const PairInput& of, Slot embedded, Slot hidden) {
                     const Matrix both = pass[dy];
                     const Matrix stats = pass[statistics];
                     norm_backward(pass.context, both.columns(0, h), pass[embedded], of.embedding_norm,
-                                  stats.row_range(0, 1), {}, pass.make_stream(dembedded),
+                                  stats.row_range(0, 1), {},
+                                  joint ? pass[dembedded] : pass.make_stream(dembedded),
                                   of.embedding_norm_gradient, {});
                     norm_backward(pass.context, both.columns(h, h), pass[hidden], of.hidden_norm,
                                   stats.row_range(1, 1), pass[sum.before], pass[sum.after],
@@ -85,8 +93,7 @@ Slot norm_pair(Tape& tape, const PairInput& of, Slot embedded, Slot hidden) {
   return pair;
 }
 
-Slot join_pair(Tape& tape, const PairInput& of, Slot pair) {
-  const Slot x = tape.slot({"layer input", Category::activations, tape.context.config.numerics.precision});
+void join_pair(Tape& tape, const PairInput& of, Slot pair, Slot x) {
   const auto backward = [=](Reverse& reverse) {
     const Slot dy = reverse.gradient(x);
     const Slot dx = reverse.make_fixed(pair, "gradient of module input pair", Category::workspace);
@@ -108,7 +115,6 @@ Slot join_pair(Tape& tape, const PairInput& of, Slot pair) {
   };
   tape.add({.forward = {.reads = {pair}, .makes = {x}, .run = [=](Pass& pass) { join(pass, of, pair, x); }},
             .backward = backward});
-  return x;
 }
 
 }  // namespace plumbline::training

@@ -11,7 +11,7 @@ Category Pass::category(Slot slot) const {
 Matrix Pass::make(Slot slot, std::int64_t rows, std::int64_t cols) {
   const SlotMemory& of = tape_.memory(slot);
   // A repeated forward's result goes nowhere.
-  if (of.place && !again) {
+  if (of.place && repeats == Repeats::nothing) {
     put(slot, LinearOperand(of.place(microbatch)));
   } else {
     put(slot, context.arena.allocate(of.category, of.holder, rows, cols, of.dtype));

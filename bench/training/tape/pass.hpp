@@ -7,7 +7,7 @@
 #include "bench/training/ends/rank_resources.hpp"
 #include "bench/training/layer/layer.hpp"
 #include "bench/training/tape/frame.hpp"
-#include "bench/training/tape/slot.hpp"
+#include "bench/training/tape/step.hpp"
 
 namespace plumbline::training {
 
@@ -30,7 +30,7 @@ class Pass {
   const TrainingContext& context;
   const std::uint32_t microbatch;
   const MicrobatchDropout dropout;
-  bool again = false;  // the step repeats a forward
+  Repeats repeats = Repeats::nothing;  // of the step in progress
 
   const LinearOperand& operand(Slot slot) const { return at(slot); }
   const Matrix& operator[](Slot slot) const { return at(slot).values(); }

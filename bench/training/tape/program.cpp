@@ -70,7 +70,7 @@ Program with_releases(const Tape& tape, const Steps& plan, const std::vector<boo
   std::vector<std::size_t> block_end(static_cast<std::size_t>(tape.blocks()));
   for (std::size_t i = 0; i < plan.size(); ++i) {
     const PlannedStep& planned = plan[i];
-    made.instructions.push_back({planned.step.run, planned.again, {}});
+    made.instructions.push_back({planned.step.run, planned.repeats, {}});
     made.units.insert(made.units.end(), planned.step.units.begin(), planned.step.units.end());
     made.expert_units.insert(made.expert_units.end(), planned.step.expert_units.begin(),
                              planned.step.expert_units.end());
@@ -94,13 +94,13 @@ Program with_releases(const Tape& tape, const Steps& plan, const std::vector<boo
   return made;
 }
 
-/// Every value is read from memory that still has it.
+/// Every value is read from memory that still has it, unless a step only keeps memory.
 void check_values(const Tape& tape, const Steps& all) {
   std::vector<int> held(tape.memories(), -1);  // by memory: its value, once known
   for (const PlannedStep& planned : all) {
     for (const Slot slot : planned.step.reads) {
       int& here = held[static_cast<std::size_t>(slot.memory)];
-      if (here >= 0 && here != tape.value_of(slot))
+      if (here >= 0 && here != tape.value_of(slot) && planned.step.run)
         throw Error(
             fmt::format("tape: found a later value in the memory of \"{}\", expected the one that is read",
                         tape.memory(slot).holder));
@@ -113,7 +113,7 @@ void check_values(const Tape& tape, const Steps& all) {
 Steps forward_plan(const Tape& tape) {
   Steps plan;
   for (const Tape::Recorded& each : tape.entries())
-    if (each.entry.forward.run) plan.push_back({each.entry.forward, false, each.block});
+    if (each.entry.forward.run) plan.push_back({each.entry.forward, Repeats::nothing, each.block});
   return plan;
 }
 
@@ -135,7 +135,7 @@ void settle_categories(Tape& tape, const Steps& later) {
 
 void Program::run(Pass& pass) const {
   for (const Instruction& each : instructions) {
-    pass.again = each.again;
+    pass.repeats = each.repeats;
     if (each.run) each.run(pass);
     for (const int memory : each.released) pass.release(memory);
   }

@@ -13,8 +13,8 @@ class Program {
  public:
   struct Instruction {
     std::function<void(Pass&)> run;  // may be empty
-    bool again = false;              // it repeats a forward
-    std::vector<int> released;       // memory, afterwards
+    Repeats repeats = Repeats::nothing;
+    std::vector<int> released;  // memory, afterwards
   };
   std::vector<Instruction> instructions;
   /// Units whose values it uses, in order; experts that are spread over ranks apart.

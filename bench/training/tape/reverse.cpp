@@ -28,11 +28,12 @@ void Reverse::run() {
     if (group_ending_at[i + 1] != nullptr) repeat_group(*group_ending_at[i + 1]);
     const Tape::Recorded& entry = tape_.entries()[i];
     if (entry.block >= 0 && entry.block != block) {
-      for (const Step* step : repeats_[static_cast<std::size_t>(entry.block)]) repeat(*step);
+      for (const Step* step : repeats_[static_cast<std::size_t>(entry.block)]) repeat(*step, Repeats::module);
     }
     block = entry.block;
     if (entry.entry.backward) entry.entry.backward(*this);
   }
+  if (joint_ && held_) step({.reads = {held_}});
 }
 
 void Reverse::find_repeats() {
@@ -55,21 +56,21 @@ void Reverse::repeat_layer(const Tape::Layer& layer, bool last) {
     for (const Slot slot : each.entry.forward.makes)
       if (last && each.last_product) not_made.insert(slot.memory);
   }
-  repeat(layer.begin_use);
+  repeat(layer.begin_use, Repeats::layer);
   for (std::size_t i = layer.begin; i < layer.end; ++i) {
     const Tape::Recorded& each = tape_.entries()[i];
     if (each.entry.between || !each.entry.forward.run) continue;
     if (!last || !each.last_product) {
-      repeat(each.entry.forward);
+      repeat(each.entry.forward, Repeats::layer);
       continue;
     }
     Step reads;  // what they read lives as long as it would
     for (const Slot slot : each.entry.forward.reads)
       if (not_made.count(slot.memory) == 0) reads.reads.push_back(slot);
-    repeat(reads);
-    if (each.entry.without_output.run) repeat(each.entry.without_output);
+    repeat(reads, Repeats::layer);
+    if (each.entry.without_output.run) repeat(each.entry.without_output, Repeats::layer);
   }
-  repeat(layer.end_use);
+  repeat(layer.end_use, Repeats::layer);
 }
 
 Slot Reverse::make(Slot of, const char* holder) {
@@ -111,6 +112,7 @@ Reverse::Sum Reverse::accumulate(Slot of, const char* holder, Category apart, Sl
   const bool own = sum.before && !parts(of).front().handed_down;
   if (placed && !(sum.before && sum.before.memory == placed.memory)) {
     sum.after = placed;
+    hold(sum.before);
   } else if (taken && (joint_ || own) && !read_later(taken)) {
     sum.after = overwrite(taken);
     sum.in_place = true;

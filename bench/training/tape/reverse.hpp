@@ -12,8 +12,8 @@ namespace plumbline::training {
 /// A step of a program.
 struct PlannedStep {
   Step step;
-  bool again = false;  // repeats a forward
-  int block = -1;      // as Tape::Recorded
+  Repeats repeats = Repeats::nothing;
+  int block = -1;  // as Tape::Recorded
 };
 
 /// What an entry's Plan works with. Each gradient of a value that several entries read is a part, and the value's
@@ -61,6 +61,9 @@ class Reverse {
   /// `instead`: a gradient that dies here, whose memory may be taken where there is none before.
   Sum accumulate(Slot of, const char* holder, Category apart, Slot instead = {});
 
+  /// The residual stream's gradient lives to the end of B, also where nothing more is added to it.
+  void hold(Slot gradient) { held_ = gradient; }
+
   void step(Step step) { add(steps, std::move(step)); }
   /// A weight gradient; of the output layer's weights.
   void weights(Step step) { add(joint_ ? steps : later, std::move(step)); }
@@ -71,7 +74,7 @@ class Reverse {
   void find_repeats();
   void repeat_group(const Tape::Group& group);
   void repeat_layer(const Tape::Layer& layer, bool last);
-  void repeat(const Step& step) { steps.push_back({step, true}); }
+  void repeat(const Step& step, Repeats what) { steps.push_back({step, what}); }
   static void add(std::vector<PlannedStep>& to, Step step) {
     remove_empty(step);
     to.push_back({std::move(step)});
@@ -80,7 +83,8 @@ class Reverse {
   Tape& tape_;
   const bool joint_;
   const bool defers_output_;
-  std::map<int, std::vector<Part>> gradients_;     // by value
+  std::map<int, std::vector<Part>> gradients_;  // by value
+  Slot held_;
   std::vector<std::vector<const Step*>> repeats_;  // by block, at the begin of its backward
 };
 

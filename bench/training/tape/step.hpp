@@ -21,6 +21,10 @@ struct Step {
   std::vector<int> expert_units{};  // likewise, of experts that are spread over ranks
 };
 
+/// What of a forward a step of a backward repeats: nothing; a recomputed module, beside tensors that were kept;
+/// or a layer, all of it.
+enum class Repeats { nothing, module, layer };
+
 /// Plans the backward of an entry: called last entry first, once for both gradients together and once for
 /// each by itself.
 using Plan = std::function<void(Reverse&)>;
