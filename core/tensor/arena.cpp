@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdlib>
+#include <cstring>
 #include <new>
 #include <utility>
 
@@ -177,6 +178,7 @@ void Arena::release(const Matrix& matrix, Category category, const char* holder)
   Held& held = holders_[{category, holder}];
   held.bytes -= bytes;
   --held.tensors;
+  if (spoils_) std::memset(matrix.data, 0xff, static_cast<std::size_t>(bytes.value));
   blocks_.give(matrix.data, bytes);
 }
 

@@ -109,6 +109,9 @@ class Arena {
   Bytes budget() const { return budget_; }
   /// Who held how much at that moment, biggest first.
   std::vector<HolderBytes> holders_at_peak() const;
+  /// From now on released tensors become NaN in every floating-point type, so that a read of one is seen. For
+  /// memory that the host can write.
+  void spoil_released() { spoils_ = true; }
   /// Sets the peak to the bytes allocated now. Samples continue as they were.
   void reset_peak();
   /// The stretch since the last sample, or since construction; its beginning counts, too.
@@ -127,6 +130,7 @@ class Arena {
   void release(const Matrix& matrix, Category category, const char* holder) noexcept;
 
   Bytes budget_;
+  bool spoils_ = false;
   BlockCache blocks_;
   MemoryBreakdown current_;
   MemoryBreakdown at_peak_;

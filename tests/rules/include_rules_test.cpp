@@ -242,6 +242,9 @@ constexpr Room kRooms[] = {
     {"bench/training/check",
      "bench/convert bench/training/stage bench/training/weights core/base core/config core/files core/run "
      "core/tensor kernels/cpu"},
+    {"bench/training/blocks",
+     "bench/training/ends bench/training/layer bench/training/operators bench/training/parameters "
+     "bench/training/tape"},
     {"bench/training/checkpoints",
      "bench/training/parameters bench/training/stage core/base core/config core/config_text core/files "
      "core/run"},
@@ -250,10 +253,14 @@ constexpr Room kRooms[] = {
      "core/config core/run core/trace"},
     {"bench/training/feed_forward", "bench/training/linear bench/training/parameters core/tensor"},
     {"bench/training/generate",
-     "bench/training/ends bench/training/layer bench/training/stage bench/training/trainer "
+     "bench/training/blocks bench/training/ends bench/training/layer bench/training/trainer "
      "bench/training/weights core/base core/config core/schedule"},
-    {"bench/training/layer", "bench/training/feed_forward bench/training/linear bench/training/parameters"},
+    {"bench/training/layer",
+     "bench/training/feed_forward bench/training/linear bench/training/parameters core/tensor"},
     {"bench/training/linear", "bench/training/parameters core/tensor"},
+    {"bench/training/operators",
+     "bench/training/ends bench/training/feed_forward bench/training/layer bench/training/parameters "
+     "bench/training/tape"},
     {"bench/training/optimizers", "bench/training/parameters core/config kernels"},
     {"bench/training/parameters",
      "core/base core/config core/config/families core/run core/schedule core/tensor kernels"},
@@ -262,8 +269,12 @@ constexpr Room kRooms[] = {
      "bench/training/stage bench/training/trainer bench/training/weights core/base core/config "
      "core/reinforcement core/run kernels"},
     {"bench/training/stage",
-     "bench/training/ends bench/training/layer bench/training/optimizers bench/training/parameters core/base "
-     "core/run core/schedule"},
+     "bench/training/blocks bench/training/ends bench/training/layer bench/training/operators "
+     "bench/training/optimizers bench/training/parameters bench/training/tape core/base core/run "
+     "core/schedule"},
+    {"bench/training/tape",
+     "bench/training/ends bench/training/feed_forward bench/training/layer bench/training/linear "
+     "bench/training/parameters core/base"},
     {"bench/training/trainer",
      "bench/training/checkpoints bench/training/parameters bench/training/stage bench/training/weights "
      "core/base core/config core/files core/run core/schedule core/trace kernels"},

@@ -23,7 +23,7 @@ class Recording {
     const Slot norm1 = norm(tape_, first_norm(), x);
     const std::size_t after_attention = model_.block == Block::parallel ? tape_.postponed() : 0;
     const Slot attended = attention(norm1);
-    const Slot place = tape_.reserve(tape_.slot("layer middle"));
+    const Slot place = reserve(tape_, tape_.slot("layer middle"));
     const Slot result = add_norm(row_linear(tape_, projection(layer_), attended, place, norms_results()),
                                  place, layer_.values.attention_result, layer_.gradients.attention_result);
     const auto [middle, norm2] = add_and_norm(norm1, result, after_attention);
@@ -52,7 +52,7 @@ class Recording {
     of.gradients = {layer_.gradients.norm1, layer_.gradients.norm1_bias};
     return of;
   }
-  /// Of x in a parallel block.
+  /// In a parallel block x is its input.
   StreamNorm second_norm() const {
     const bool parallel = model_.block == Block::parallel;
     StreamNorm of{.holder = "layer norm2",
@@ -128,7 +128,7 @@ class Recording {
   /// Full recomputation repeats a normed result, which the norm's backward needs.
   void begin_output() {
     if (!norms_results()) tape_.begin_last_product();
-    tape_.reserve(stream_.output);
+    reserve(tape_, stream_.output);
   }
 
   Slot add_result(Slot middle, Slot norm2, Slot result) {

@@ -20,8 +20,8 @@ struct RecordedLayer {
   int mixture = -1;  // number of its mixture, if it has one
 };
 
-/// y = m + MLP(norm2(m)), m = x + attention(norm1(x)), or as the model's family has it: parallel blocks, norms
-/// of results, residuals from norms. `layer` outlives the tape.
+/// y = m + MLP(norm2(m)), m = x + attention(norm1(x)), or as the model's family has it: parallel blocks,
+/// norms of results, residuals from norms. `layer` outlives the tape.
 RecordedLayer decoder_layer(Tape& tape, const Layer& layer, const LayerStream& stream);
 
 }  // namespace plumbline::training

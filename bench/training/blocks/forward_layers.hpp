@@ -22,7 +22,7 @@ class ForwardLayers {
   /// Units whose values a forward uses, for its UnitValues.
   const std::vector<int>& units() const { return program_.units; }
   const std::vector<int>& expert_units() const { return program_.expert_units; }
-  /// Of the stream (R, h). Returns the last layer's output; empty if that has a place.
+  /// `stream` (R, h). Returns the last layer's output; empty if that has a place.
   Tensor run(std::uint32_t microbatch, Tensor stream);
 
  private:

@@ -16,7 +16,7 @@ Step end_use(const Layer& layer);
 /// done.
 Plan end_backward(const Layer& layer);
 
-/// What else a stage does where a layer's forward ends and its backward begins; may be empty.
+/// A stage's other work where a layer's forward ends and its backward begins; may be empty.
 struct LayerEnd {
   std::function<void(Pass&)> forward{}, backward{};
 };

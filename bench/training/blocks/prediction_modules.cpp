@@ -22,7 +22,7 @@ InputEnd lookups(RankResources& rank, const StageEntry& entry) {
   return {rank, entry, entry.parameters.find(entry.part.copies_embedding ? kEmbeddingCopy : "output.weight")};
 }
 
-/// Of the dropout of a module's looked-up tokens: behind those of all layers.
+/// Place of the dropout of a module's looked-up tokens: behind those of all layers.
 std::int64_t embedding_site(const ModelConfig& model, std::size_t module) {
   return dropout_site::after_attention(model.layers + model.prediction_modules) +
          static_cast<std::int64_t>(module);

@@ -58,9 +58,9 @@ struct MixtureState {
   }
 };
 
-/// visit(Tensor&) for every tensor that a forward leaves for its backward, always in the same order; those that
-/// the layer lacks are empty. Left out are counts over the micro-batches. Afterwards the tensors may be others:
-/// references to them follow.
+/// visit(Tensor&) for every tensor that a forward leaves for its backward, always in the same order; those
+/// that the layer lacks are empty. Left out are counts over the micro-batches. Afterwards the tensors may be
+/// others: references to them follow.
 template <class Visit>
 void for_each_kept_tensor(MixtureState& mixture, const Visit& visit) {
   for (Tensor* tensor :

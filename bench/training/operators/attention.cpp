@@ -11,7 +11,7 @@
 namespace plumbline::training {
 namespace {
 
-/// What attention leaves for its backward.
+/// Tensors that attention leaves for its backward.
 struct Results {
   Slot attention, log_sum_exp;
   Slot of_heads;

@@ -20,8 +20,8 @@ void make_norm(Pass& pass, const StreamNorm& of, Slot y, Slot statistics, const 
   pass.put(y, of.quantizer.keep(std::move(wide), pass.category(y), of.holder));
 }
 
-/// The stream's gradient is handed down: x's is the sum of what came and what the norm adds. Two blocks may read
-/// y, and where y is the residual, times a factor (NormConfig::residual), that part of dy is handed down, too.
+/// The stream's gradient is handed down: x's is the sum of what came and what the norm adds. Two blocks may
+/// read y; where y is the residual, times a factor (NormConfig::residual), that part of dy is handed down.
 void plan_norm(Reverse& reverse, const StreamNorm& of, Slot x, Slot y, Slot statistics) {
   std::vector<Reverse::Part> parts = reverse.parts(y);
   if (!reverse.wanted(x)) {

@@ -14,8 +14,8 @@ struct PairInput {
   Matrix embedding_norm_gradient, hidden_norm_gradient;
 };
 
-/// Both through their norms, (R, 2h). In B the gradient of the embedded tokens takes the memory of that of `x`, the
-/// layer's input.
+/// Both through their norms, (R, 2h). In B the gradient of the embedded tokens takes the memory of that of
+/// `x`, the layer's input.
 Slot norm_pair(Tape& tape, const PairInput& of, Slot embedded, Slot hidden, Slot x);
 /// The layer's input x (R, h): products of columns, of which every tensor rank has its own.
 void join_pair(Tape& tape, const PairInput& of, Slot pair, Slot x);

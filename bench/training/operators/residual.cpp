@@ -24,6 +24,11 @@ void dropped_gradient(Pass& pass, Slot dy, Slot mask, const Matrix& dx) {
 
 }  // namespace
 
+Slot reserve(Tape& tape, Slot stream) {
+  tape.add({.forward = {.makes = {stream}, .run = [stream](Pass& pass) { pass.make_stream(stream); }}});
+  return stream;
+}
+
 Slot add_residual(Tape& tape, const ResidualAddition& of, Slot addend, Slot result, bool by_norm) {
   const Slot y = tape.overwritten(result);
   const Slot mask = mask_slot(tape);

@@ -7,6 +7,9 @@
 
 namespace plumbline::training {
 
+/// Allocates a tensor of the residual stream that later entries overwrite.
+Slot reserve(Tape& tape, Slot stream);
+
 struct ResidualAddition {
   std::int64_t site = 0;  // of its dropout
   Matrix bias{};          // of the product that made the result
@@ -16,8 +19,8 @@ struct ResidualAddition {
 /// computes it (norm_of_sum).
 Slot add_residual(Tape& tape, const ResidualAddition& of, Slot addend, Slot result, bool by_norm = false);
 
-/// y = dropped(x), in x's memory; x itself without dropout in the configuration. `backward`: takes its backward,
-/// for a later entry.
+/// y = dropped(x), in x's memory; x itself without dropout in the configuration. `backward`: takes its
+/// backward, for a later entry.
 Slot drop(Tape& tape, std::int64_t site, Slot x, Plan* backward = nullptr);
 
 }  // namespace plumbline::training

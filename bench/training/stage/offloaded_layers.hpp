@@ -22,7 +22,7 @@ struct HostSide {
   Seconds waited;  // for copies, so far
 };
 
-/// What a layer keeps from its forward to its backward, its input included.
+/// Tensors that a layer keeps from its forward to its backward, its input included.
 struct KeptByLayer {
   std::vector<int> memory;  // of a frame
   int mixture = -1;         // in a frame, or none

@@ -61,8 +61,8 @@ std::vector<int> blocks_of_repeated(const Tape& tape) {
 }
 
 /// The rule of lifetimes: memory is freed after its last access before it is made again, or before the end
-/// unless it is in `kept`. What `at_block_end` has, at the end of the block of that access, or of the repeated
-/// entry that made it.
+/// unless it is in `kept`; memory of `at_block_end` at the end of the block of that access, or of the
+/// repeated entry that made it.
 Program with_releases(const Tape& tape, const Steps& plan, const std::vector<bool>& kept,
                       const std::vector<bool>& at_block_end) {
   constexpr std::size_t kNone = static_cast<std::size_t>(-1);

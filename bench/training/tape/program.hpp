@@ -30,8 +30,8 @@ struct Programs {
   std::vector<bool> kept;  // memory that a backward reads as a forward left it
 };
 
-/// `defers_output`: the output layer's weight gradients are W's, all others belong to B and I. Throws Error if
-/// a value is read whose memory another one has taken.
+/// `defers_output`: the output layer's weight gradients are W's, all others belong to B and I. Throws Error
+/// if a value is read whose memory another one has taken.
 Programs make_programs(Tape& tape, bool defers_output = false);
 
 /// The forward alone, of which `result` is left.

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <set>
 
-#include "bench/training/tape/pass.hpp"
 #include "core/base/error.hpp"
 
 namespace plumbline::training {

@@ -16,8 +16,8 @@ struct PlannedStep {
   int block = -1;  // as Tape::Recorded
 };
 
-/// What an entry's Plan works with. Each gradient of a value that several entries read is a part, and the value's
-/// own entry adds them; the residual stream's is handed down instead.
+/// Gradients as an entry's Plan works with them. Where several entries read a value each makes a part of its
+/// gradient, and the value's own entry adds them; the residual stream's is handed down instead.
 class Reverse {
  public:
   /// `joint`: input and weight gradients in one action, B, not in I and W. `defers_output`: those of the
@@ -33,18 +33,18 @@ class Reverse {
   bool joint() const { return joint_; }
   bool wanted(Slot of) const { return tape_.wanted(of); }
 
-  /// Gradient of a value, all of whose readers have been visited; no slot: it has none. Throws Error if it is in
-  /// parts.
+  /// Gradient of a value, all of whose readers have been visited; no slot: it has none. Throws Error if it is
+  /// in parts.
   Slot gradient(Slot of) const;
-  /// What its readers have handed to it: the gradient is the sum of factor · slot.
+  /// A reader's contribution: the gradient is the sum of factor · slot.
   struct Part {
     Slot slot;
     double factor = 1;
     bool handed_down = true;  // another value's gradient, too
   };
   std::vector<Part> parts(Slot of) const;
-  /// A part of the gradient of `of`, in memory of its own. Without a category: workspace, or activations where
-  /// weight gradients of another action read it.
+  /// A part of the gradient of `of`, in memory of its own. Without a category: workspace, or activations
+  /// where weight gradients of another action read it.
   Slot make(Slot of, const char* holder);
   Slot make_fixed(Slot of, const char* holder, Category category);
   /// `gradient` is a part of it, too.
@@ -52,8 +52,8 @@ class Reverse {
   /// The next value in a gradient's memory.
   Slot overwrite(Slot gradient) { return tape_.overwritten(gradient); }
 
-  /// The residual stream's gradient `before` (none: 0) and after an operator has added to it. Of the two actions
-  /// of a split backward neither overwrites a gradient that was handed down.
+  /// The residual stream's gradient `before` (none: 0) and after an operator has added to it. A split
+  /// backward overwrites no gradient that was handed down.
   struct Sum {
     Slot before, after;
     bool in_place = false;  // both are the same memory

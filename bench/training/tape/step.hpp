@@ -11,8 +11,8 @@ namespace plumbline::training {
 class Pass;
 class Reverse;
 
-/// Work on some tensors, of which those that a layer lacks are left out. Memory that nobody reads later is freed
-/// once it is done.
+/// Work on some tensors, of which those that a layer lacks are left out. Memory that nobody reads later is
+/// freed once it is done.
 struct Step {
   std::vector<Slot> reads{};
   std::vector<Slot> makes{};
@@ -21,8 +21,8 @@ struct Step {
   std::vector<int> expert_units{};  // likewise, of experts that are spread over ranks
 };
 
-/// What of a forward a step of a backward repeats: nothing; a recomputed module, beside tensors that were kept;
-/// or a layer, all of it.
+/// The part of a forward that a step of a backward repeats: none; a recomputed module, beside tensors that
+/// were kept; or a layer, all of it.
 enum class Repeats { nothing, module, layer };
 
 /// Plans the backward of an entry: called last entry first, once for both gradients together and once for

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "bench/training/tape/pass.hpp"
-
 namespace plumbline::training {
 
 Slot Tape::slot(SlotMemory memory) {
@@ -34,11 +32,6 @@ void remove_empty(Step& step) {
 void Tape::add(Entry entry) {
   for (Step* step : {&entry.forward, &entry.repeat, &entry.without_output}) remove_empty(*step);
   entries_.push_back({std::move(entry), block_, last_product_});
-}
-
-Slot Tape::reserve(Slot stream) {
-  add({.forward = {.makes = {stream}, .run = [stream](Pass& pass) { pass.make_stream(stream); }}});
-  return stream;
 }
 
 std::size_t Tape::postponed() {

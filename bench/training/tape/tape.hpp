@@ -12,7 +12,7 @@
 
 namespace plumbline::training {
 
-/// What a slot's memory is.
+/// Kind of a slot's memory.
 struct SlotMemory {
   const char* holder = "";
   Category category = Category::activations;
@@ -55,8 +55,6 @@ class Tape {
   int mixtures() const { return mixtures_; }
 
   void add(Entry entry);
-  /// Allocates a tensor of the residual stream that later entries overwrite.
-  Slot reserve(Slot stream);
   /// A place for a backward that a later entry brings.
   std::size_t postponed();
   void postpone(std::size_t to, Plan backward) { entries_[to].entry.backward = std::move(backward); }
@@ -102,8 +100,8 @@ class Tape {
   const std::vector<Layer>& layers() const { return layers_; }
   const std::vector<Group>& groups() const { return groups_; }
   int blocks() const { return blocks_; }
-  /// Of an entry that selective recomputation repeats: its repeated step, and the last block that reads what
-  /// that makes, in whose backward it is made again.
+  /// The step of an entry that selective recomputation repeats, and the last block that reads its results, in
+  /// whose backward they are made again.
   static const Step& repeated(const Recorded& each) {
     return each.entry.repeat.run ? each.entry.repeat : each.entry.forward;
   }

@@ -191,6 +191,7 @@ SliceReader weights_of(const RunConfig& config) {
 StepResult last_step_with(Operators& operators, const RunConfig& config, const Schedule& schedule, int steps,
                           const SliceReader& weights, Communicator& communicator) {
   Arena arena(config.machine.memory_budget, host_memory());
+  arena.spoil_released();
   RankStages stages(config, schedule, operators, communicator, arena);
   load_weights(stages, weights);
   if (config.distillation.teacher) {
