@@ -160,5 +160,18 @@ TEST(Arena, UntouchedMemoryHoldsMoreThanTheMachineHas) {
   EXPECT_EQ(arena.peak(), kGiB * (std::int64_t{64} << 10));
 }
 
+TEST(Arena, SpoilsWhatIsReleased) {
+  Arena arena({}, host_memory());
+  arena.spoil_released();
+  for (const DType type : {DType::fp32, DType::fp16, DType::bf16}) {
+    Tensor tensor = arena.allocate(Category::workspace, "spoiled", 3, 5, type);
+    const Matrix view = tensor;
+    std::memset(view.data, 0, static_cast<std::size_t>(view.bytes().value));
+    tensor.reset();
+    const auto* bytes = static_cast<const unsigned char*>(view.data);
+    for (std::int64_t i = 0; i < view.bytes().value; ++i) EXPECT_EQ(bytes[i], 0xff) << i;
+  }
+}
+
 }  // namespace
 }  // namespace plumbline::arena_test
