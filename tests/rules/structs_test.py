@@ -11,7 +11,7 @@ import unittest
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 FOLDERS = ["analysis", "bench", "core", "kernels", "schedules"]
 MOST = 25
-KNOWN = {"LayerActivations": 34, "LayerWidths": 28, "Family": 28}
+KNOWN = {"LayerWidths": 28, "Family": 28}
 
 OPENING = re.compile(r"\b(?:struct|class)\s+(\w+)(?:\s+final)?(?:\s*:[^{};]*)?\s*\{")
 NO_FIELD = re.compile(r"(using|friend|static|struct|class|enum|template|explicit|virtual|typedef)\b")
