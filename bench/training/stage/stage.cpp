@@ -78,15 +78,17 @@ Matrix ModelStage::receive(Slot slot, std::uint32_t microbatch, Tensor made) {
 }
 
 Matrix ModelStage::receive_forward(std::uint32_t microbatch) {
-  return receive(input_slot_, microbatch, rank_.context.make_stream(Category::activations, "layer input"));
+  return receive(recorded_.input, microbatch,
+                 rank_.context.make_stream(Category::activations, "layer input"));
 }
 
 Matrix ModelStage::receive_embedded(std::uint32_t microbatch) {
-  return receive(input_slot_, microbatch, rank_.context.make_all_rows(Category::activations, "layer input"));
+  return receive(recorded_.input, microbatch,
+                 rank_.context.make_all_rows(Category::activations, "layer input"));
 }
 
 Matrix ModelStage::receive_backward(std::uint32_t microbatch) {
-  return receive(output_gradient_slot_, microbatch,
+  return receive(recorded_.output_gradient, microbatch,
                  rank_.context.make_stream(Category::communication, "gradient of the stage's output"));
 }
 
@@ -109,7 +111,7 @@ Matrix ModelStage::input_gradient_place(std::uint32_t microbatch) {
 void ModelStage::run(const Program& program, std::uint32_t microbatch) {
   Pass pass(rank_, tape_, in_flight_->at(microbatch), microbatch);
   rank_.use_conversations(microbatch);
-  if (&program != &programs_.weight) {  // which uses no values
+  if (&program != &recorded_.programs.weight) {  // which uses no values
     rank_.values.begin_action(program.units);
     rank_.expert_values.begin_action(program.expert_units);
   }
@@ -119,12 +121,12 @@ void ModelStage::run(const Program& program, std::uint32_t microbatch) {
 void ModelStage::forward(std::uint32_t microbatch) {
   const bool begins = part_.first() && vocabulary_ == nullptr;
   if (!begins) require(microbatch, "F");
-  run(programs_.forward, microbatch);
+  run(recorded_.programs.forward, microbatch);
 }
 
 void ModelStage::backward(std::uint32_t microbatch) {
   require(microbatch, "B");
-  run(programs_.backward, microbatch);
+  run(recorded_.programs.backward, microbatch);
   rank_.gradients.end_action();
   if (!defers_output_gradient()) in_flight_->release(microbatch);
 }
@@ -132,20 +134,20 @@ void ModelStage::backward(std::uint32_t microbatch) {
 void ModelStage::backward_input(std::uint32_t microbatch) {
   if (defers_output_gradient()) return backward(microbatch);
   require(microbatch, "I");
-  run(programs_.input, microbatch);
+  run(recorded_.programs.input, microbatch);
   rank_.gradients.end_action();
 }
 
 void ModelStage::backward_weight(std::uint32_t microbatch) {
   require(microbatch, "W");
-  run(programs_.weight, microbatch);
+  run(recorded_.programs.weight, microbatch);
   rank_.gradients.end_action();
   in_flight_->release(microbatch);
 }
 
 Matrix ModelStage::logits(std::uint32_t microbatch) {
   if (!in_flight_->holds(microbatch)) return {};
-  return in_flight_->at(microbatch).memory[static_cast<std::size_t>(logits_slot_.memory)].values();
+  return in_flight_->at(microbatch).memory[static_cast<std::size_t>(recorded_.logits.memory)].values();
 }
 
 }  // namespace plumbline::training

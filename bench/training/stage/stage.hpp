@@ -68,6 +68,15 @@ class ModelStage {
   const std::vector<NumberSum>& module_loss_sums() const { return module_losses_; }
 
  private:
+  /// The forward on the tape, and what follows from it.
+  struct Recorded {
+    Slot input;                 // received, or looked up
+    Slot output_gradient;       // received
+    Slot logits;                // of a last stage
+    std::vector<int> mixtures;  // of the layers: number of the mixture, or -1
+    Programs programs;
+  };
+
   void make_layers(const StageEntry& entry);
   void make_ends(const StageEntry& entry);
 
@@ -103,11 +112,7 @@ class ModelStage {
   ModelStage* next_ = nullptr;
 
   Tape tape_;
-  Slot input_slot_;            // received, or looked up
-  Slot output_gradient_slot_;  // received
-  Slot logits_slot_;
-  std::vector<int> mixtures_;  // of the layers: number of the mixture, or -1
-  Programs programs_;
+  Recorded recorded_;
   std::optional<InFlight> in_flight_;
   std::vector<NumberSum> losses_;  // of every forward
   std::vector<NumberSum> module_losses_;

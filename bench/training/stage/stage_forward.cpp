@@ -14,9 +14,9 @@ namespace plumbline::training {
 
 void ModelStage::record() {
   const DType type = rank_.context.config.numerics.precision;
-  input_slot_ = tape_.slot({"layer input", Category::activations, type});
+  recorded_.input = tape_.slot({"layer input", Category::activations, type});
   if (!part_.first()) {
-    tape_.place_gradient(input_slot_,
+    tape_.place_gradient(recorded_.input,
                          tape_.slot({"gradient of the stage's input", Category::workspace, type, false,
                                      [this](std::uint32_t m) { return input_gradient_place(m); }}));
   }
@@ -24,14 +24,14 @@ void ModelStage::record() {
   if (output_) {
     record_output(output);
   } else {
-    output_gradient_slot_ = tape_.slot({"gradient of the stage's output", Category::communication, type});
-    tape_.give_gradient(output, output_gradient_slot_);
+    recorded_.output_gradient = tape_.slot({"gradient of the stage's output", Category::communication, type});
+    tape_.give_gradient(output, recorded_.output_gradient);
   }
-  programs_ = make_programs(tape_, defers_output_gradient());
+  recorded_.programs = make_programs(tape_, defers_output_gradient());
 }
 
 Slot ModelStage::record_input() {
-  Slot x = input_slot_;
+  Slot x = recorded_.input;
   if (!input_) return x;
   if (rank_.context.frozen) tape_.stop_gradient(x);
   const TokensOf tokens = [](const Pass& pass) { return pass.rank.input_tokens(pass.microbatch); };
@@ -73,7 +73,7 @@ Slot ModelStage::record_layers(Slot x) {
     }
     end_layer(tape_, layer, end);
     if ((i + 1) % together == 0 || i + 1 == layers_.size()) tape_.end_group();
-    mixtures_.push_back(made.mixture);
+    recorded_.mixtures.push_back(made.mixture);
     x = made.output;
   }
   return x;
@@ -105,11 +105,11 @@ void ModelStage::record_output(Slot x) {
     norms.insert(norms.end(), ahead.begin(), ahead.end());
   }
   const std::vector<Slot> logits = output_layer(tape_, *output_, norms);
-  logits_slot_ = logits.front();
+  recorded_.logits = logits.front();
   if (rank_.context.config.distillation.teacher) {
-    tape_.give_gradient(logits_slot_, tape_.view(logits_slot_));
+    tape_.give_gradient(recorded_.logits, tape_.view(recorded_.logits));
   } else {
-    record_loss(tape_, logits_slot_, [this](Pass& pass, Tensor& values) {
+    record_loss(tape_, recorded_.logits, [this](Pass& pass, Tensor& values) {
       const Matrix targets = rank_.target_tokens(pass.microbatch);
       const double scale = rank_.scaled_per_token();
       add_loss(rank_.policy_tokens
@@ -135,11 +135,11 @@ std::vector<KeptByLayer> ModelStage::kept_by_layers() const {
       const Step& step = tape_.entries()[j].entry.forward;
       for (const std::vector<Slot>& slots : {step.reads, step.makes})
         for (const Slot slot : slots)
-          if (programs_.kept[static_cast<std::size_t>(slot.memory)]) kept.insert(slot.memory);
+          if (recorded_.programs.kept[static_cast<std::size_t>(slot.memory)]) kept.insert(slot.memory);
       if (!step.makes.empty() && !tape_.entries()[j].entry.between) output = step.makes.front().memory;
     }
     kept.erase(output);
-    all.push_back({{kept.begin(), kept.end()}, mixtures_[i]});
+    all.push_back({{kept.begin(), kept.end()}, recorded_.mixtures[i]});
   }
   return all;
 }
