@@ -182,12 +182,13 @@ std::vector<Edits> named_edits(const PatchedFile& file, const std::string& key, 
     all.push_back({{found->second, std::nullopt, true}});
   }
   if (find_config_key(key) == nullptr) all.push_back({{key, value}});  // a variable of the script
+  const std::string set = fmt::format("{}={}", key, value);
   for (const EmbeddedFile& table : launch_tables()) {
     for (const auto& [name, row] : argument_table(table.name).rows()) {
       const bool may = row.fate == ArgumentFate::key || row.fate == ArgumentFate::rule;
       if (!may || !lists(row.detail, key) || name.starts_with("--") != (file.format == TextFormat::shell))
         continue;
-      if (row.detail == key + "=" + value) all.push_back({{name, std::nullopt}});
+      if (row.detail == set) all.push_back({{name, std::nullopt}});
       if (row.detail.find('=') == std::string::npos)
         for (const char* written : {value.c_str(), "true", "false"}) all.push_back({{name, written}});
     }

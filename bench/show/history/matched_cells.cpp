@@ -43,7 +43,7 @@ std::string cell_values(const Record& record, const std::set<std::string>& keys)
   for (const auto& [key, value] : record.config)
     if (keys.contains(key)) values[key] = value;
   std::string text;
-  for (const auto& [key, value] : values) text += key + '\n' + value + '\n';
+  for (const auto& [key, value] : values) text.append(key).append(1, '\n').append(value).append(1, '\n');
   return text;
 }
 

@@ -111,6 +111,7 @@ std::vector<OperatorTime> operator_times(const VariedRun& first, const VariedRun
   add(first, &OperatorTime::first);
   add(second, &OperatorTime::second);
   std::vector<OperatorTime> operators;
+  operators.reserve(all.size());
   for (auto& [name, each] : all) operators.push_back(std::move(each));
   std::stable_sort(operators.begin(), operators.end(), [](const OperatorTime& a, const OperatorTime& b) {
     return std::abs(a.second - a.first) > std::abs(b.second - b.first);
