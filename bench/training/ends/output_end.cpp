@@ -60,8 +60,11 @@ OutputEnd::OutputEnd(RankResources& rank, const StageEntry& stage, VocabularySha
 
 void OutputEnd::start_hidden(std::uint32_t microbatch, Tensor norm) const {
   AllRows all = rank_.context.gather_rows(norm, rank_.context.kept);
-  if (!all.held) all.held = std::move(norm);
-  norm.reset();
+  if (all.held) {
+    norm.reset();
+  } else {
+    all.held = std::move(norm);
+  }
   shard_->start_hidden(microbatch, std::move(all.held));
 }
 
