@@ -60,9 +60,8 @@ std::vector<int> blocks_of_repeated(const Tape& tape) {
   return blocks;
 }
 
-/// The rule of lifetimes: memory is freed after its last access before it is made again, or before the end
-/// unless it is in `kept`; memory of `at_block_end` at the end of the block of that access, or of the
-/// repeated entry that made it.
+/// The rule of lifetimes: memory is freed after its last access unless it is in `kept`; memory of
+/// `at_block_end` at the end of the block of that access, or of the repeated entry that made it.
 Program with_releases(const Tape& tape, const Steps& plan, const std::vector<bool>& kept,
                       const std::vector<bool>& at_block_end) {
   constexpr std::size_t kNone = static_cast<std::size_t>(-1);
@@ -78,19 +77,15 @@ Program with_releases(const Tape& tape, const Steps& plan, const std::vector<boo
   }
   const std::vector<int> repeated = blocks_of_repeated(tape);
   std::vector<std::size_t> last(tape.memories(), kNone);
-  const auto release = [&](std::size_t memory) {
+  for_each_access(tape, plan,
+                  [&](std::size_t i, Slot slot, bool) { last[static_cast<std::size_t>(slot.memory)] = i; });
+  for (std::size_t memory = 0; memory < last.size(); ++memory) {
     std::size_t at = last[memory];
+    if (at == kNone || kept[memory]) continue;
     const int block = repeated[memory] >= 0 ? repeated[memory] : plan[at].block;
     if (at_block_end[memory] && block >= 0) at = block_end[static_cast<std::size_t>(block)];
     made.instructions[at].released.push_back(static_cast<int>(memory));
-  };
-  for_each_access(tape, plan, [&](std::size_t i, Slot slot, bool begins) {
-    const auto memory = static_cast<std::size_t>(slot.memory);
-    if (begins && last[memory] != kNone && last[memory] != i) release(memory);
-    last[memory] = i;
-  });
-  for (std::size_t memory = 0; memory < last.size(); ++memory)
-    if (last[memory] != kNone && !kept[memory]) release(memory);
+  }
   return made;
 }
 

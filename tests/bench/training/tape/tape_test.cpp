@@ -138,6 +138,40 @@ TEST_F(TapeTest, ARecomputedTensorIsFreedAtTheEndOfItsHalfAndMadeAgain) {
   EXPECT_FALSE(made.kept[static_cast<std::size_t>(n.memory)]);
 }
 
+TEST_F(TapeTest, TensorsOfALayersLastProductLiveToItsPlaceWhereItIsNotRepeated) {
+  config_.recompute.granularity = Recompute::full;
+  const Slot x = tape_.slot("x");
+  tape_.begin_group();
+  tape_.begin_layer({});
+  const Slot m = tape_.slot("m");  // read by the sum alone
+  tape_.add({.forward = {.reads = {x}, .makes = {m}, .run = kNothing}});
+  const Slot a = product("a", x, {x});
+  tape_.begin_last_product();
+  const Slot y = sum(m, product("r", a));
+  tape_.end_layer({}, {});
+  tape_.end_group();
+  tape_.add({.forward = {.reads = {y}, .run = kNothing}});
+  tape_.give_gradient(y, tape_.slot("dy"));
+  const Programs made = make_programs(tape_);
+  const std::vector<Program::Instruction>& steps = made.backward.instructions;
+  std::size_t repeated = 0;
+  while (repeated < steps.size() && steps[repeated].repeats == Repeats::layer) ++repeated;
+  ASSERT_EQ(repeated, 6);  // begin, m, a, in place of the product and of the sum, end
+  EXPECT_THAT(steps[4].released, ElementsAre(m.memory));
+}
+
+TEST_F(TapeTest, TheStreamsGradientLivesToTheEndOfB) {
+  const Slot x = tape_.slot("x");
+  const Slot y = sum(x, product("r", x));
+  const Slot given = tape_.slot("dy");
+  tape_.give_gradient(y, given);
+  Reverse reverse(tape_, true, false);
+  reverse.hold(given);
+  reverse.run();
+  EXPECT_EQ(reverse.steps.back().step.reads.front().id, given.id);
+  EXPECT_FALSE(reverse.steps.back().step.run);
+}
+
 TEST_F(TapeTest, WithoutABackwardAllButTheResultIsFreedAtALayersEnd) {
   Tape tape(context_, true);
   const Slot x = tape.slot("x");
