@@ -111,13 +111,4 @@ class Layer {
   LayerAdapters adapter_values_;
 };
 
-/// Attention and MLP read norms of the stream, or the stream itself.
-inline bool norms_inputs(const TrainingContext& context) {
-  return context.model().predicted.norms != NormPlaces::after;
-}
-/// Their results are normed before they are added to the stream. Such models have no bias there.
-inline bool norms_results(const TrainingContext& context) {
-  return context.model().predicted.norms != NormPlaces::before;
-}
-
 }  // namespace plumbline::training

@@ -83,18 +83,4 @@ Tensor MicrobatchDropout::add(std::int64_t site, const Matrix& y, const Matrix& 
   return drawn;
 }
 
-Tensor MicrobatchDropout::backward(const Matrix& gradient, Tensor& mask, Category category) const {
-  if (!mask) return {};
-  Tensor dropped = context_.make_stream(category, "gradient of what was dropped");
-  context_.operators.dropout_backward(gradient, mask, context_.config.numerics.hidden_dropout, dropped);
-  mask.reset();
-  return dropped;
-}
-
-void MicrobatchDropout::backward_in_place(const Matrix& gradient, Tensor& mask) const {
-  if (!mask) return;
-  context_.operators.dropout_backward(gradient, mask, context_.config.numerics.hidden_dropout, gradient);
-  mask.reset();
-}
-
 }  // namespace plumbline::training

@@ -44,12 +44,6 @@ class MicrobatchDropout {
   Tensor add(std::int64_t site, const Matrix& y, const Matrix& bias, const Matrix& residual,
              double factor) const;
 
-  /// The gradient of a dropout's input, from that of the result: in memory of its own, or nothing without
-  /// dropout, where they are the same. Frees the mask.
-  Tensor backward(const Matrix& gradient, Tensor& mask, Category category) const;
-  /// The same in place.
-  void backward_in_place(const Matrix& gradient, Tensor& mask) const;
-
  private:
   Dropout at(std::int64_t site, double probability, std::int64_t first_row) const;
 

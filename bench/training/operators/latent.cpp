@@ -219,15 +219,10 @@ Slot project_up(Tape& tape, const Layer& layer, Slot latent) {
   const auto backward = [=](Reverse& reverse) {
     const Slot dy = reverse.gradient(qkv);
     const Slot dx = reverse.make(latent, "gradient of compression");
-    if (reverse.joint()) {
-      return reverse.step({.reads = {dy, latent}, .makes = {dx}, .run = [=](Pass& pass) {
-                             up_gradients(pass, *of, latent, dy, dx);
-                           }});
-    }
-    reverse.step(
-        {.reads = {dy}, .makes = {dx}, .run = [=](Pass& pass) { up_input_gradient(pass, *of, dy, dx); }});
-    reverse.weights(
-        {.reads = {dy, latent}, .run = [=](Pass& pass) { up_weight_gradient(pass, *of, latent, dy); }});
+    reverse.product(dy, latent, dx,
+                    {[=](Pass& pass) { up_gradients(pass, *of, latent, dy, dx); },
+                     [=](Pass& pass) { up_input_gradient(pass, *of, dy, dx); },
+                     [=](Pass& pass) { up_weight_gradient(pass, *of, latent, dy); }});
   };
   tape.add({.forward = {.reads = {latent},
                         .makes = {qkv},

@@ -140,14 +140,10 @@ Slot column_linear(Tape& tape, const LayerLinear& of, Slot x, bool repeats) {
   const auto backward = [=](Reverse& reverse) {
     const Slot dy = reverse.gradient(y);
     const Slot dx = reverse.wanted(x) ? reverse.make(x, of.gradient) : Slot();
-    if (reverse.joint()) {
-      return reverse.step({.reads = {dy, x}, .makes = {dx}, .run = [=](Pass& pass) {
-                             column_gradients(pass, of, x, dy, dx);
-                           }});
-    }
-    reverse.step(
-        {.reads = {dy}, .makes = {dx}, .run = [=](Pass& pass) { column_input_gradient(pass, of, dy, dx); }});
-    reverse.weights({.reads = {dy, x}, .run = [=](Pass& pass) { column_weight_gradient(pass, of, x, dy); }});
+    reverse.product(dy, x, dx,
+                    {[=](Pass& pass) { column_gradients(pass, of, x, dy, dx); },
+                     [=](Pass& pass) { column_input_gradient(pass, of, dy, dx); },
+                     [=](Pass& pass) { column_weight_gradient(pass, of, x, dy); }});
   };
   tape.add(
       {.forward = {.reads = {x}, .makes = {y}, .run = forward}, .backward = backward, .repeats = repeats});
@@ -164,13 +160,10 @@ Slot row_linear(Tape& tape, const LayerLinear& of, Slot x, Slot place, bool besi
   const auto backward = [=](Reverse& reverse) {
     const Slot dy = reverse.gradient(y);
     const Slot dx = reverse.make(x, of.gradient);
-    if (reverse.joint()) {
-      return reverse.step(
-          {.reads = {dy, x}, .makes = {dx}, .run = [=](Pass& pass) { row_gradients(pass, of, x, dy, dx); }});
-    }
-    reverse.step(
-        {.reads = {dy}, .makes = {dx}, .run = [=](Pass& pass) { row_input_gradient(pass, of, dy, dx); }});
-    reverse.weights({.reads = {dy, x}, .run = [=](Pass& pass) { row_weight_gradient(pass, of, x, dy); }});
+    reverse.product(dy, x, dx,
+                    {[=](Pass& pass) { row_gradients(pass, of, x, dy, dx); },
+                     [=](Pass& pass) { row_input_gradient(pass, of, dy, dx); },
+                     [=](Pass& pass) { row_weight_gradient(pass, of, x, dy); }});
   };
   tape.add({.forward = {.reads = {x, place}, .makes = {y}, .run = forward}, .backward = backward});
   return y;

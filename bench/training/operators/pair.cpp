@@ -97,21 +97,15 @@ void join_pair(Tape& tape, const PairInput& of, Slot pair, Slot x) {
   const auto backward = [=](Reverse& reverse) {
     const Slot dy = reverse.gradient(x);
     const Slot dx = reverse.make_fixed(pair, "gradient of module input pair", Category::workspace);
-    if (reverse.joint()) {
-      return reverse.step({.reads = {dy, pair}, .makes = {dx}, .run = [=](Pass& pass) {
-                             const AllRows all = pass.context.gather_rows(pass[dy]);
-                             pair_gradient(pass, of, all, dx);
-                             join_weight_gradient(pass, of, all, pair);
-                           }});
-    }
-    reverse.step({.reads = {dy}, .makes = {dx}, .run = [=](Pass& pass) {
-                    const AllRows all = pass.context.gather_rows(pass[dy]);
-                    pair_gradient(pass, of, all, dx);
-                  }});
-    reverse.weights({.reads = {dy, pair}, .run = [=](Pass& pass) {
-                       const AllRows all = pass.context.gather_rows(pass[dy]);
-                       join_weight_gradient(pass, of, all, pair);
-                     }});
+    reverse.product(
+        dy, pair, dx,
+        {[=](Pass& pass) {
+           const AllRows all = pass.context.gather_rows(pass[dy]);
+           pair_gradient(pass, of, all, dx);
+           join_weight_gradient(pass, of, all, pair);
+         },
+         [=](Pass& pass) { pair_gradient(pass, of, pass.context.gather_rows(pass[dy]), dx); },
+         [=](Pass& pass) { join_weight_gradient(pass, of, pass.context.gather_rows(pass[dy]), pair); }});
   };
   tape.add({.forward = {.reads = {pair}, .makes = {x}, .run = [=](Pass& pass) { join(pass, of, pair, x); }},
             .backward = backward});

@@ -23,7 +23,7 @@ void for_each_access(const Tape& tape, const Steps& plan, const Visit& visit) {
   }
 }
 
-/// By memory: a plan's first access is a read.
+/// Memory that a plan reads before it makes it.
 std::vector<bool> found_by(const Tape& tape, const Steps& plan) {
   std::vector<bool> seen(tape.memories());
   std::vector<bool> found(tape.memories());
@@ -35,7 +35,7 @@ std::vector<bool> found_by(const Tape& tape, const Steps& plan) {
   return found;
 }
 
-/// By memory: a plan makes it.
+/// Memory that a plan makes.
 std::vector<bool> made_by(const Tape& tape, const Steps& plan) {
   std::vector<bool> made(tape.memories());
   for_each_access(tape, plan, [&](std::size_t, Slot slot, bool begins) {
@@ -49,7 +49,7 @@ Steps joined(Steps first, const Steps& second) {
   return first;
 }
 
-/// By memory: the block at whose end a recomputed tensor is freed; -1 for others.
+/// The block at whose end a recomputed tensor is freed, for each memory; -1 for others.
 std::vector<int> blocks_of_repeated(const Tape& tape) {
   std::vector<int> blocks(tape.memories(), -1);
   for (const Tape::Recorded& each : tape.entries()) {

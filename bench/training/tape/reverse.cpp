@@ -97,6 +97,12 @@ Slot Reverse::gradient(Slot of) const {
                           tape_.memory(of).holder));
 }
 
+void Reverse::product(Slot dy, Slot x, Slot dx, Gradients gradients) {
+  if (joint_) return step({.reads = {dy, x}, .makes = {dx}, .run = std::move(gradients.both)});
+  step({.reads = {dy}, .makes = {dx}, .run = std::move(gradients.input)});
+  weights({.reads = {dy, x}, .run = std::move(gradients.weight)});
+}
+
 bool Reverse::read_later(Slot gradient) const {
   return std::any_of(later.begin(), later.end(), [&](const PlannedStep& planned) {
     return std::any_of(planned.step.reads.begin(), planned.step.reads.end(),

@@ -1,6 +1,7 @@
 // The plan of a backward: gradients of the values on a tape, operator by operator, last first.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <utility>
 #include <vector>
@@ -64,6 +65,12 @@ class Reverse {
   /// The residual stream's gradient lives to the end of B, also where nothing more is added to it.
   void hold(Slot gradient) { held_ = gradient; }
 
+  /// Gradients of a product y = x·W: dx from dy, W's from dy and x. `both` computes them in one action.
+  using Run = std::function<void(Pass&)>;
+  struct Gradients {
+    Run both, input, weight;
+  };
+  void product(Slot dy, Slot x, Slot dx, Gradients gradients);
   void step(Step step) { add(steps, std::move(step)); }
   /// A weight gradient; of the output layer's weights.
   void weights(Step step) { add(joint_ ? steps : later, std::move(step)); }
