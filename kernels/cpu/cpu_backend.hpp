@@ -45,6 +45,10 @@ class CpuOperators : public Operators {
   /// multiplied, rounded once.
   void widened_gemm(const Gemm& gemm);
 
+  /// A bf16 product with a column of zeros after an odd k. oneDNN 2.6 has AMX tiles of disagreeing shapes,
+  /// an illegal instruction, for about one odd k in a thousand (69x1x63, 324x4x1599), and for no even one.
+  void even_gemm(const Gemm& gemm);
+
   /// A product of FP8 operands: wider copies of them, which are exact, multiplied, scaled and rounded once.
   void fp8_gemm(const Gemm& gemm);
 
@@ -54,7 +58,7 @@ class CpuOperators : public Operators {
   MatmulCache matmul_;
   PackedGemm packed_;
   std::vector<float> column_sums_;
-  std::array<std::vector<float>, 4> buffers_;  // A, B, C and bias of widened_gemm and fp8_gemm
+  std::array<std::vector<float>, 6> buffers_;  // A, B, C and bias of widened_gemm and fp8_gemm; of even_gemm
 };
 
 }  // namespace plumbline::cpu

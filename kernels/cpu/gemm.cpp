@@ -131,7 +131,22 @@ void CpuOperators::multiply_matrices(const Gemm& gemm) {
     if (PackedGemm::suits(gemm) && PackedGemm::is_fast()) return packed_.run(gemm);
     if (gemm.a.dtype != DType::fp32) return widened_gemm(gemm);
   }
+  const std::int64_t k = gemm.a_transposed ? gemm.a.rows : gemm.a.cols;
+  if (gemm.a.dtype == DType::bf16 && k % 2 != 0) return even_gemm(gemm);
   matmul_.run(gemm);
+}
+
+void CpuOperators::even_gemm(const Gemm& gemm) {
+  const auto padded = [&](std::size_t slot, const Matrix& x, bool by_rows) {
+    const Matrix even = buffer(slot, by_rows ? x.rows + 1 : x.rows, by_rows ? x.cols : x.cols + 1, x.dtype);
+    fill(by_rows ? even.row_range(x.rows, 1) : even.columns(x.cols, 1), 0);
+    copy(x, by_rows ? even.row_range(0, x.rows) : even.columns(0, x.cols));
+    return even;
+  };
+  Gemm even = gemm;
+  even.a = padded(4, gemm.a, gemm.a_transposed);
+  even.b = padded(5, gemm.b, !gemm.b_transposed);
+  matmul_.run(even);
 }
 
 Matrix CpuOperators::buffer(std::size_t slot, std::int64_t rows, std::int64_t cols, DType type) {
