@@ -299,7 +299,7 @@ std::vector<OperatorCall> optimizer_calls(const HeldStages& rank, const RunConfi
     if (s.attention.qkv_bias) all_reduce(2 * s.attention.k);
   }
   for (const StageShape& s : rank.held) {
-    if (!s.attention.qk_norm || s.sharding.tensor == 1 || s.sharding.sequence_parallel ||
+    if (!s.attention.qk_norm || s.adapters.own || s.sharding.tensor == 1 || s.sharding.sequence_parallel ||
         s.layers + s.own_modules() == 0)
       continue;
     list.collective(CallKind::all_reduce, "head norm all-reduce", Group::tensor, s.sharding.tensor,

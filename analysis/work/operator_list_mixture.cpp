@@ -209,13 +209,15 @@ void CallList::mixture_backward(bool input, bool weight) {
   const std::int64_t logits = s_.stream.tokens * s_.moe.experts;
   const std::int64_t activation = s_.mlp_rows() * s_.mlp.ffn;
   const bool spread = s_.exchanges_rows();
+  const bool apart = !weight;  // weight gradients are another action's
+  weight = weight && !s_.adapters.own;
   const auto send = [&](const Meanwhile& meanwhile) {
     tokens_to_experts("expert all-to-all backward", "expert all-gather backward", meanwhile);
     quantize_rows(s_.stream.hidden);
   };
   const Meanwhile shared = input ? if_hidden([&] {
     shared_output_gradients(input, weight);
-    shared_gradients(weight);
+    shared_gradients(!apart);
   })
                                  : Meanwhile();
   if (!s_.folds_experts() || s_.moe.shared > 0) gathered(kGatherBackward);
@@ -227,10 +229,10 @@ void CallList::mixture_backward(bool input, bool weight) {
     memory("swiglu_forward", s_.mlp_rows() * s_.mlp.fc1, 1.5 * e);
     memory("row_products", activation, 2 * e);
     memory("scale_rows", activation, 2 * e);
-    if (!weight && !s_.numerics.fp8) memory("scale_rows", activation, 2 * e);  // the activation once more
+    if (apart && !s_.numerics.fp8) memory("scale_rows", activation, 2 * e);  // the activation once more
     memory("swiglu_backward", s_.mlp_rows() * s_.mlp.fc1, 2.5 * e);
     quantize_rows(s_.mlp.fc1);
-    if (s_.moe.shared > 0 && !shared) shared_gradients(weight);
+    if (s_.moe.shared > 0 && !shared) shared_gradients(!apart);
   }
   if (weight) {
     gathered(kGatherBackward);

@@ -72,8 +72,6 @@ constexpr Feature kWindow{"", "a sliding window", MODEL_WHEN(m.window.size != 0)
 constexpr Feature kShortWindow{"", "a sliding window",
                                WHEN(c.model.window.size > 0 && c.model.window.size < c.batch.seq_length)};
 constexpr Feature kNormedResidual{"", "a normed residual", WHEN(c.model.norms.residual != 0), model_name};
-constexpr Feature kNormedResults{"", "norms of attention's and the MLP's results",
-                                 MODEL_WHEN(m.predicted.norms != NormPlaces::before)};
 constexpr Feature kWideNorms{"", "norms over all heads of queries and keys",
                              MODEL_WHEN(m.norms.qk&& m.predicted.query_norm == QueryNorm::width)};
 constexpr Feature kHiddenDropout{"hidden_dropout", "above 0", WHEN(c.numerics.hidden_dropout > 0),
@@ -338,6 +336,9 @@ constexpr Feature kLora{"frozen", "lora", WHEN(c.finetune.lora()),
                         TEXT(!c.finetune.lora()       ? "none"
                              : c.finetune.canonical() ? "canonical_lora"
                                                       : "lora")};
+constexpr Feature kAdaptersOfAll{"lora_targets", "all",
+                                 WHEN(c.finetune.lora() && c.finetune.lora_targets == LoraTargets::all),
+                                 TEXT("all")};
 constexpr Feature kQuantizedWeights{"frozen_weights", "other than native", WHEN(c.finetune.quantized()),
                                     TEXT(frozen_weights_name(c.finetune.frozen_weights))};
 constexpr Feature kImages{"images_per_sequence", "above 0", WHEN(c.batch.images_per_sequence > 0),
@@ -354,7 +355,6 @@ constexpr Feature kFrozenMerger{"freeze_vision_projection", "true", WHEN(c.finet
                                 TEXT("true")};
 constexpr Feature kFrozenPart{"", "frozen parts of a multimodal model", WHEN(c.finetune.freezes_parts())};
 constexpr Feature kLatent{"", "latent attention", WHEN(static_cast<bool>(c.model.latent)), model_name};
-constexpr Feature kQkNorm{"", "norms of queries and keys", WHEN(c.model.norms.qk), model_name};
 constexpr Feature kTwoCopies{"pipeline_schedule", "bidirectional", WHEN([&] {
                                const ScheduleTraits* const traits =
                                    find_schedule_traits(c.parallel.pp.schedule);

@@ -189,7 +189,7 @@ void CpuOperators::head_norm_backward(Matrix dy, Matrix x, Matrix w, Matrix rstd
   float* weight_sums = column_sums(w.cols);
   with_type("head_norm_backward", x.dtype,
             [&](auto type) { head_backward<decltype(type)>(dy, x, w, rstd, dx, weight_sums); });
-  add_column_sums(weight_sums, dw);
+  if (!dw.empty()) add_column_sums(weight_sums, dw);
 }
 
 void CpuOperators::layernorm_forward(Matrix x, Matrix w, Matrix b, Matrix y, Matrix mean, Matrix rstd,

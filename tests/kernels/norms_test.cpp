@@ -314,7 +314,11 @@ TEST(Norms, OfHeads) {
       const Guarded dw = random_matrix(1, d, DType::fp32);
       const Dense gradient = head_rows(dy.read());
       const Dense before = dw.read();
+      Guarded of_frozen(tokens, heads * d, type, storage.gap);
+      of_frozen.write(dy.read());
       operators().head_norm_backward(dy, x, w, rstd, dy, dw);  // in place, as the training step does
+      operators().head_norm_backward(of_frozen, x, w, rstd, of_frozen, {});
+      EXPECT_EQ(of_frozen.read().values, dy.read().values) << what;
       const Dense expected = numerical_gradient(
           [&](const Dense& value) { return normalise(value, w.read(), none, false); }, rows, gradient);
       const Dense terms = terms_of_gradient(rows, w.read(), gradient, false);

@@ -86,6 +86,7 @@ void StageReplay::forward(bool loss) {
     if (s_.vocabulary.split) take_own_rows();
     embedding_norm_forward();
     take(kActivations, bytes_.stream.mask);
+    give(kActivations, bytes_.stream.mask - embedding_mask());
   }
   const std::int64_t size = group_size();
   // Groups of equal layers: of one kind; those up to the last one that waits for a copy to the host, if any.
@@ -260,7 +261,7 @@ void StageReplay::backward() {
   }
   layers_backward(true);
   if (s_.place.first) {
-    give(kActivations, bytes_.stream.mask);  // G is dropped in place
+    give(kActivations, embedding_mask());  // G is dropped in place
     embedding_norm_backward(stage_gradient());
   }
   if (s_.place.first && s_.vocabulary.split) {

@@ -105,15 +105,22 @@ class StageReplay {
   void latent_compression_weight();
   bool norms_inputs() const { return s_.block.norms_inputs; }
   std::int64_t second_norm_output() const {
-    return experts_ && norms_inputs() ? bytes_.stream.tensor : bytes_.stream.norm_output;
+    if (!experts_) return bytes_.stream.norm_output;
+    return norms_inputs() ? bytes_.stream.tensor : 0;
   }
-  /// Input of a block that I keeps for W: the norm's output, or the stream itself.
+  /// Input of a block that I keeps for W: the norm's output, the quantized stream, or the stream itself.
   std::int64_t block_input() const {
-    return norms_inputs() ? bytes_.stream.norm_output : bytes_.stream.tensor;
+    return reads_stream() ? bytes_.stream.tensor : bytes_.stream.norm_output;
   }
   std::int64_t second_block_input() const {
-    return norms_inputs() ? second_norm_output() : bytes_.stream.tensor;
+    return second_reads_stream() ? bytes_.stream.tensor : second_norm_output();
   }
+  /// Rows from other ranks stay for a weight gradient.
+  bool keeps_rows() const { return spread() && !s_.adapters.own; }
+  /// Mask of the embedding that its backward reads, if it has one.
+  std::int64_t embedding_mask() const { return s_.adapters.own ? 0 : bytes_.stream.mask; }
+  bool reads_stream() const { return !norms_inputs() && !s_.numerics.fp8; }
+  bool second_reads_stream() const { return !norms_inputs() && (experts_ || !s_.numerics.fp8); }
   void second_norm();
   /// Work done while rows are in transit; empty: none.
   using Meanwhile = std::function<void()>;

@@ -130,11 +130,11 @@ void StageReplay::mixture_forward(bool again) {
     shared_fc1();
     shared_activation();
   });
-  read_rows(kept_, shared);
+  read_rows(keeps_rows() ? kept_ : kWorkspace, shared);
   take(kept_, bytes_.mlp.fc1);
   use_weight(bytes_.mlp.fc1_product);
   if (!shared) shared_fc1();
-  if (!spread()) give(kWorkspace, bytes_.moe.read_rows);
+  if (!keeps_rows()) give(kWorkspace, bytes_.moe.read_rows);
   release_gathered();
   activation_of_experts();
   if (!shared) shared_activation();

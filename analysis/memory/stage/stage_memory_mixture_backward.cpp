@@ -81,15 +81,18 @@ void StageReplay::mixture_backward() {
   give(kWorkspace, bytes_.stream.dropped);
   experts_gradients(kWorkspace);
   take(kWorkspace, bytes_.stream.tensor);  // dn
-  gather_stream();
-  if (!spread()) read_rows(kWorkspace);
-  weight_gradient(bytes_.mlp.fc1_product);
-  if (s_.numerics.fp8) {  // else the gradient takes the place of the rows
-    give(spread() ? kActivations : kWorkspace, bytes_.moe.read_rows);
+  if (!s_.adapters.own) {
+    gather_stream();
+    if (!spread()) read_rows(kWorkspace);
+    weight_gradient(bytes_.mlp.fc1_product);
+  }
+  if (s_.numerics.fp8) give(spread() ? kActivations : kWorkspace, bytes_.moe.read_rows);
+  const bool in_place = !s_.numerics.fp8 && !s_.adapters.own;  // the gradient takes the place of the rows
+  if (!in_place) {
     take(kWorkspace, bytes_.moe.made_rows);
     input_gradient(bytes_.mlp.fc1_product);
   }
-  rows_from_experts(s_.numerics.fp8 ? kWorkspace : kActivations, bytes_.shared.fc1_product.weight,
+  rows_from_experts(in_place ? kActivations : kWorkspace, bytes_.shared.fc1_product.weight,
                     if_hidden([&] { shared_input_weight(); }));
   give(kWorkspace, bytes_.mlp.fc1_gradient);
   weights_to_tokens();
@@ -98,7 +101,7 @@ void StageReplay::mixture_backward() {
   give(kWorkspace, bytes_.moe.router_gradient +
                        (spread() ? bytes_.moe.choice_weights : bytes_.moe.expert_weights) +
                        bytes_.shared.fc1_gradient + bytes_.shared.gate);
-  release_gathered();
+  if (!s_.adapters.own) release_gathered();
   give(kActivations, bytes_.moe.routing + bytes_.moe.load + bytes_.moe.orders + bytes_.moe.row_weights +
                          second_norm_output());
 }

@@ -33,8 +33,8 @@ void StageReplay::layer_backward_input(std::int64_t layer) {
   if (!s_.block.parallel()) {
     take(kActivations, bytes_.stream.tensor);  // dmid
     give(kWorkspace, bytes_.stream.tensor);
-    if (norms_inputs()) give(kActivations, bytes_.stream.tensor);  // x2, which else W reads
-    give(kActivations, bytes_.stream.input_statistics);            // of the second norm
+    if (!second_reads_stream()) give(kActivations, bytes_.stream.tensor);  // x2, which else W reads
+    give(kActivations, bytes_.stream.input_statistics);                    // of the second norm
   }
   const Category dy = received ? kCommunication : kActivations;
   if (!s_.block.parallel()) give(dy, bytes_.stream.dropped);
@@ -64,7 +64,7 @@ void StageReplay::layer_backward_input(std::int64_t layer) {
     take(kWorkspace, bytes_.stream.tensor);
   }
   end_of_layer_backward();
-  if (norms_inputs()) give(kActivations, bytes_.stream.tensor);          // x
+  if (!reads_stream()) give(kActivations, bytes_.stream.tensor);         // x
   give(s_.block.parallel() ? dy : kActivations, bytes_.stream.dropped);  // dy or dmid
 }
 
@@ -83,7 +83,7 @@ void StageReplay::backward_input() {
   }
   layers_backward(false);
   if (s_.place.first) {
-    give(kActivations, bytes_.stream.mask);  // dx is dropped in place
+    give(kActivations, embedding_mask());  // dx is dropped in place
     embedding_norm_backward(kWorkspace);
   }
   if (s_.embeds()) {

@@ -59,10 +59,10 @@ StreamBytes::StreamBytes(const StageShape& s)
                   : 0),
       piece(s.sharding.sequence_parallel && s.numerics.rounds_sums() ? s.stream.rows * s.stream.hidden * 4
                                                                      : 0),
-      norm_output(s.block.input_norms() == 0 ? 0
-                  : s.numerics.fp8           ? quantized_bytes(s, s.stream.rows * s.stream.hidden)
-                                             : tensor),
-      wide_norm_output(s.numerics.fp8 ? tensor : 0),
+      norm_output(s.numerics.fp8               ? quantized_bytes(s, s.stream.rows * s.stream.hidden)
+                  : s.block.input_norms() == 0 ? 0
+                                               : tensor),
+      wide_norm_output(s.numerics.fp8 && s.block.input_norms() > 0 ? tensor : 0),
       operand(s.sharding.sequence_parallel
                   ? s.stream.tokens * s.stream.hidden * (s.numerics.fp8 ? 1 : s.numerics.e())
                   : 0),

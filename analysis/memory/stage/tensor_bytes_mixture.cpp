@@ -69,7 +69,7 @@ MixtureBytes::MixtureBytes(const StageShape& s)
                                                                           : s.numerics.type)),
       made_rows(s.exchanges_rows() ? own_rows : expert_rows),
       read_rows(s.numerics.fp8 ? quantized_rows(s, s.stream.hidden) : made_rows),
-      kept_rows(s.exchanges_rows() ? read_rows : 0) {}
+      kept_rows(s.exchanges_rows() && !s.adapters.own ? read_rows : 0) {}
 
 SharedExpertBytes::SharedExpertBytes(const StageShape& s)
     : weights(s.moe.shared > 0 && s.moe.shared_gated ? s.stream.tokens * 4 : 0),

@@ -11,6 +11,16 @@
 namespace plumbline::training {
 namespace {
 
+/// Its matrices are not frozen.
+bool trains(const TrainingContext& context) {
+  return !context.config.finetune.lora();
+}
+
+/// Rows that come from other ranks stay for the weight gradient of the experts' first products.
+bool keeps_rows(const TrainingContext& context) {
+  return spreads(context) && trains(context);
+}
+
 /// A gradient of the stream, gathered where anything but the experts reads it.
 AllRows gathered_gradient(const TrainingContext& context, const Matrix& dy) {
   if (context.shape.folded && context.shape.shared == 0) return {{}, dy};
@@ -69,14 +79,14 @@ void mixture_forward(const TrainingContext& context, const MixtureWeights& weigh
       shared_expert_forward(context, weights, x, state.shared);
       shared_expert_activation(context, weights.fp8, state.shared);
     });
-    Tensor wide = sent_to_experts(context, state, senders(context, norm, x),
-                                  slot.category_of_wide(context.kept), shared);
-    LinearOperand rows = operand_of(context, state, slot, std::move(wide),
-                                    spreads(context) ? context.kept : kPassing, "layer rows of experts");
+    const Category category = keeps_rows(context) ? context.kept : kPassing;
+    Tensor wide =
+        sent_to_experts(context, state, senders(context, norm, x), slot.category_of_wide(category), shared);
+    LinearOperand rows = operand_of(context, state, slot, std::move(wide), category, "layer rows of experts");
     state.fc1 = context.make(context.kept, "layer fc1", rows_of(context, state), shape.expert_fc1);
     GroupedProducts(context, counts_of(context, state)).forward(rows, weights.fc1(), state.fc1);
     if (!hides_shared_expert(context)) shared_expert_forward(context, weights, x, state.shared);
-    if (spreads(context)) state.rows = std::move(rows);
+    if (keeps_rows(context)) state.rows = std::move(rows);
   }
   experts_activation(context, weights.fp8, state);
   if (!hides_shared_expert(context)) shared_expert_activation(context, weights.fp8, state.shared);
@@ -108,6 +118,7 @@ Tensor mixture_backward(const TrainingContext& context, const MixtureWeights& we
   Routing& routing = state.routing;
   const GroupedProducts experts(context, counts_of(context, state));
   const Fp8Mixture& fp8 = weights.fp8;
+  const bool trained = trains(context);
   Tensor dact;
   Tensor dshared;
   MixtureMatrices dweights;
@@ -116,7 +127,7 @@ Tensor mixture_backward(const TrainingContext& context, const MixtureWeights& we
     const auto of_shared = [&] {
       const LinearOperand shared_dy = shared_output_gradient(context, fp8, all);
       dshared = shared_activation_gradient(context, weights, shared_dy);
-      shared_output_weight(context, dweights, shared_dy, state.shared);
+      if (trained) shared_output_weight(context, dweights, shared_dy, state.shared);
     };
     const Meanwhile meanwhile = if_hidden(context, [&] {
       dweights = open();
@@ -130,7 +141,7 @@ Tensor mixture_backward(const TrainingContext& context, const MixtureWeights& we
     dact = context.make(kPassing, "gradient of activation", rows_of(context, state), shape.expert_ffn);
     experts.input_gradient(rows, weights.fc2(), dact);
     if (!meanwhile) dweights = open();
-    experts.weight_gradient(rows, state.activation, dweights.fc2);
+    if (trained) experts.weight_gradient(rows, state.activation, dweights.fc2);
     if (!meanwhile) of_shared();
   }
   dropped.reset();
@@ -144,34 +155,36 @@ Tensor mixture_backward(const TrainingContext& context, const MixtureWeights& we
     shared_gradients(context, fp8, std::move(dshared), kPassing, false, state.shared);
   Tensor dnorm = context.make_stream(kPassing, "gradient of norm2");
   {
-    const AllRows x = context.gather_rows(norm);
+    const AllRows x = trained ? context.gather_rows(norm) : AllRows{{}, norm};
     {
-      LinearOperand input = spreads(context)
-                                ? std::move(state.rows)
-                                : operand_of(context, state, fp8.fc1.input,
-                                             sent_to_experts(context, state, x), kPassing, "rows of experts");
-      experts.weight_gradient(dfc1, input, dweights.fc1);
-      // The rows' gradient takes the place of the rows, unless these are quantized.
-      Tensor rows = input.release();
-      if (input.quantized()) {
-        input.reset();
-        rows = context.make(kPassing, "rows of experts", rows_of(context, state), shape.hidden);
+      Tensor rows;
+      if (trained) {
+        LinearOperand input =
+            spreads(context) ? std::move(state.rows)
+                             : operand_of(context, state, fp8.fc1.input, sent_to_experts(context, state, x),
+                                          kPassing, "rows of experts");
+        experts.weight_gradient(dfc1, input, dweights.fc1);
+        rows = input.release();  // whose gradient takes its place, unless it is quantized
       }
+      if (!rows) rows = context.make(kPassing, "rows of experts", rows_of(context, state), shape.hidden);
       experts.input_gradient(dfc1, weights.fc1(), rows);
       add_up_choices(
           context, std::move(rows), state, dnorm,
           [&](const Matrix& to, bool accumulate) {
             shared_input_gradient(context, weights, state.shared, to, accumulate);
           },
-          if_hidden(context, [&] { shared_input_weight(context, fp8, dweights, x, state.shared); }));
+          if_hidden(context, [&] {
+            if (trained) shared_input_weight(context, fp8, dweights, x, state.shared);
+          }));
     }
     dfc1.reset();
     products = weights_at_tokens(context, state, std::move(products));
     const Tensor dlogits = context.make(kPassing, "gradient of router logits", shape.tokens, shape.experts);
     logits_backward(context, routing, products, dlogits);
-    router_weight_gradient(context, dlogits, x, dweights.router);
+    if (trained) router_weight_gradient(context, dlogits, x, dweights.router);
     add_router_input_gradient(context, dlogits, weights.values.router, dnorm);
-    if (!hides_shared_expert(context)) shared_input_weight(context, fp8, dweights, x, state.shared);
+    if (trained && !hides_shared_expert(context))
+      shared_input_weight(context, fp8, dweights, x, state.shared);
     add_gate_input_gradient(context, weights, state.shared, dnorm);
   }
   products.reset();

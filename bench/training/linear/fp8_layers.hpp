@@ -18,9 +18,10 @@ class Fp8Slot {
   Fp8Slot(Fp8Slots& slots, const Fp8Slots::Place& place) : slots_(&slots), place_(place) {}
   explicit operator bool() const { return slots_ != nullptr; }
 
-  /// x for a product that is done with it soon: quantized into workspace, or x itself.
-  LinearOperand read(const Matrix& x, const char* holder) const {
-    return slots_ != nullptr ? slots_->quantized(place_, Category::workspace, holder, x) : LinearOperand(x);
+  /// x for a product that is done with it soon: quantized into workspace, or memory of `category`, or x
+  /// itself.
+  LinearOperand read(const Matrix& x, const char* holder, Category category = Category::workspace) const {
+    return slots_ != nullptr ? slots_->quantized(place_, category, holder, x) : LinearOperand(x);
   }
   /// x for products now and in the backward: quantized into memory of `category`, and x is freed; or x
   /// itself.

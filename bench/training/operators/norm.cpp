@@ -59,12 +59,12 @@ void plan_norm(Reverse& reverse, const StreamNorm& of, Slot x, Slot y, Slot stat
 }
 
 Slot record(Tape& tape, const StreamNorm& of, Slot x, const SumToNorm* made_of) {
-  const bool identity = of.values.weight.empty();
-  const Slot y = identity ? tape.view(x) : tape.slot(of.holder);
-  const Slot statistics = identity ? Slot() : tape.fp32_slot(of.statistics);
+  const bool norms = !of.values.weight.empty();
+  const Slot y = norms || of.quantizer ? tape.slot(of.holder) : tape.view(x);
+  const Slot statistics = norms ? tape.fp32_slot(of.statistics) : Slot();
   if (!tape.wanted(x)) tape.stop_gradient(y);
   Entry entry{.backward = [=](Reverse& reverse) { plan_norm(reverse, of, x, y, statistics); },
-              .repeats = of.repeats && !identity};
+              .repeats = of.repeats && norms};
   const Step alone{.reads = {x}, .makes = {y, statistics}, .run = [=](Pass& pass) {
                      make_norm(pass, of, y, statistics, [&](const Matrix& to, const Matrix& stats) {
                        norm_forward(pass.context, pass[x], of.values.weight, of.values.bias, to, stats);
@@ -81,8 +81,12 @@ Slot record(Tape& tape, const StreamNorm& of, Slot x, const SumToNorm* made_of) 
             added_norm_forward(pass.context, added, of.values.weight, of.values.bias, to, stats);
           });
         }};
-  } else if (!identity) {
+  } else if (norms) {
     entry.forward = alone;
+  } else if (of.quantizer) {
+    entry.forward = {.reads = {x}, .makes = {y}, .run = [=](Pass& pass) {
+                       pass.put(y, of.quantizer.read(pass[x], of.holder, pass.category(y)));
+                     }};
   }
   if (of.postponed_to > 0) tape.postpone(of.postponed_to, std::exchange(entry.backward, {}));
   tape.add(std::move(entry));
@@ -114,11 +118,12 @@ Slot result_norm(Tape& tape, const NormVectors& values, const NormVectors& gradi
                             }},
             .backward = [=](Reverse& reverse) {
               const Slot dy = reverse.gradient(y);
-              const Slot dx = reverse.make(result, "gradient of the result");
+              const Slot dx = reverse.make_over(dy, result, "gradient of the result");
+              const bool in_place = dx.memory == dy.memory;
               reverse.step({.reads = {dy, result, statistics}, .makes = {dx}, .run = [=](Pass& pass) {
+                              const Matrix to = in_place ? pass[dx] : pass.make_stream(dx);
                               norm_backward(pass.context, pass[dy], pass[result], values.weight,
-                                            pass[statistics], {}, pass.make_stream(dx), gradients.weight,
-                                            gradients.bias);
+                                            pass[statistics], {}, to, gradients.weight, gradients.bias);
                             }});
             }});
   return y;

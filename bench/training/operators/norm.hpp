@@ -7,7 +7,7 @@
 namespace plumbline::training {
 
 struct StreamNorm {
-  NormVectors values{}, gradients{};  // without a weight the stream is read as it is
+  NormVectors values{}, gradients{};  // without a weight the stream is read as it is, or quantized
   const char* holder = "";
   const char* statistics = "";
   Fp8Slot quantizer{};  // of the linear layers that alone read it

@@ -182,9 +182,12 @@ void add_layer(LayoutBuilder& b, std::int64_t layer) {
     b.add_matrix("qkv.weight", layer, b.shape.qkv, h, unit).slices = qkv;
   }
   b.add_matrix("proj.weight", layer, h, b.shape.attended, unit).slices = {proj};
-  if (b.model.has_experts(layer)) return add_experts(b, layer, unit);
-  b.add_matrix("fc1.weight", layer, b.shape.fc1, h, unit).slices = fc1;
-  b.add_matrix("fc2.weight", layer, h, b.shape.ffn, unit).slices = {fc2};
+  if (b.model.has_experts(layer)) {
+    add_experts(b, layer, unit);
+  } else {
+    b.add_matrix("fc1.weight", layer, b.shape.fc1, h, unit).slices = fc1;
+    b.add_matrix("fc2.weight", layer, h, b.shape.ffn, unit).slices = {fc2};
+  }
   if (b.finetune.lora()) add_adapters(b, layer, qkv, proj, fc1, fc2);
 }
 

@@ -84,6 +84,20 @@ Slot Reverse::make_fixed(Slot of, const char* holder, Category category) {
   return made;
 }
 
+Slot Reverse::make_over(Slot dy, Slot of, const char* holder) {
+  if (handed_down(dy) || read_later(dy)) return make(of, holder);
+  const Slot made = overwrite(dy);
+  gradients_[of.id].push_back({made, 1, false});
+  return made;
+}
+
+bool Reverse::handed_down(Slot gradient) const {
+  return std::any_of(gradients_.begin(), gradients_.end(), [&](const auto& of) {
+    return std::any_of(of.second.begin(), of.second.end(),
+                       [&](const Part& part) { return part.slot.id == gradient.id && part.handed_down; });
+  });
+}
+
 std::vector<Reverse::Part> Reverse::parts(Slot of) const {
   const auto found = gradients_.find(of.id);
   return found == gradients_.end() ? std::vector<Part>() : found->second;

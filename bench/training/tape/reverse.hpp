@@ -48,6 +48,8 @@ class Reverse {
   /// where weight gradients of another action read it.
   Slot make(Slot of, const char* holder);
   Slot make_fixed(Slot of, const char* holder, Category category);
+  /// The same in the memory of `dy`, which is read for the last time, where that is no other value's.
+  Slot make_over(Slot dy, Slot of, const char* holder);
   /// `gradient` is a part of it, too.
   void pass_on(Slot of, Slot gradient, double factor = 1) { gradients_[of.id].push_back({gradient, factor}); }
   /// The next value in a gradient's memory.
@@ -78,6 +80,7 @@ class Reverse {
 
  private:
   bool read_later(Slot gradient) const;
+  bool handed_down(Slot gradient) const;
   void find_repeats();
   void repeat_group(const Tape::Group& group);
   void repeat_layer(const Tape::Layer& layer, bool last);

@@ -125,7 +125,7 @@ void head_norm_backward(const Queue& queue, Matrix dy, Matrix x, Matrix w, Matri
              items, partials);
     });
   });
-  add_partials(queue, partials, head_norm_partials(queue, items), w.cols, dw);
+  if (!dw.empty()) add_partials(queue, partials, head_norm_partials(queue, items), w.cols, dw);
 }
 
 }  // namespace plumbline::cuda

@@ -16,6 +16,7 @@ struct Case {
   int zero = 0;
   bool overlap = true;
   Frozen frozen = Frozen::lora;
+  bool experts = false;
 };
 constexpr Case kCases[] = {
     {{1, 1, 1}, LoraTargets::qkv},
@@ -28,17 +29,21 @@ constexpr Case kCases[] = {
     {{1, 1, 2}, LoraTargets::all, 1, false},
     {{1, 1, 1}, LoraTargets::all, 0, true, Frozen::canonical_lora},
     {{2, 1, 1}, LoraTargets::all, 0, true, Frozen::canonical_lora},
+    {{1, 1, 1}, LoraTargets::attention, 0, true, Frozen::lora, true},
+    {{2, 1, 1}, LoraTargets::attention, 0, true, Frozen::lora, true},
+    {{1, 1, 2}, LoraTargets::attention, 0, true, Frozen::lora, true},
 };
 
 RunConfig config_of(const Case& c) {
   RunConfig config;
-  config.model = small_qwen2();
+  config.model = c.experts ? small_mixture(false) : small_qwen2();
+  if (c.experts) config.model.mixture.experts = 8;
   config.model.layers = 6;
   config.model.hidden = 4096;
   config.model.head_dim = 128;
   config.model.heads = 32;
   config.model.kv_heads = 8;
-  config.model.ffn = 3 * 4096;
+  config.model.ffn = (c.experts ? 1 : 3) * 4096;
   config.batch.seq_length = config.model.position.max = 4096;
   config.batch.global_batch_size = 4;
   config.numerics.precision = DType::bf16;
@@ -49,6 +54,7 @@ RunConfig config_of(const Case& c) {
   config.measure.warmup_steps = 1;
   config.measure.steps = 1;
   set_layout(config, c.layout);
+  if (c.experts) config.parallel.expert = c.layout.data;
   return config;
 }
 

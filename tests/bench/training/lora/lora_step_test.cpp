@@ -24,12 +24,13 @@ namespace plumbline::training::lora_step_test {
 namespace {
 
 std::string name_of(const RunConfig& config) {
-  return fmt::format("{} tp{} pp{} dp{} sp{} zero{} {} {} recompute {} targets {}{}",
+  return fmt::format("{} tp{} pp{} dp{} sp{} zero{} {} {} recompute {} targets {}{} dropout {} offload {}",
                      config.model.architecture, config.parallel.tensor, config.parallel.pipeline,
                      config.parallel.data(), config.parallel.sequence_parallel, config.parallel.dp.zero_stage,
                      config.parallel.pp.schedule, plumbline::name_of(config.numerics.precision),
                      to_string(config.recompute.selected()), static_cast<int>(config.finetune.lora_targets),
-                     config.finetune.canonical() ? " canonical" : "");
+                     config.finetune.canonical() ? " canonical" : "", config.numerics.hidden_dropout,
+                     config.offload.num_layers);
 }
 
 TEST(LoraGolden, TenLossesAndFirstGradientsEqualPyTorchs) {
@@ -141,19 +142,54 @@ RunConfig config_of(const ModelConfig& model, const Layout& layout, std::size_t 
   config.parallel.dp.zero_stage = layout.data > 1 ? static_cast<int>(turn / 3 % 2) : 0;
   config.parallel.dp.overlap_grad_reduce = turn % 4 != 3;
   config.numerics.precision = turn / 4 % 2 == 0 ? DType::fp32 : DType::bf16;
+  config.numerics.hidden_dropout = turn % 4 == 2 ? 0.2 : 0;
   set_recomputation(config, kRecomputations[turn % 5 == 4 ? 1 + turn / 5 % 4 : 0]);
+  if (turn % 7 == 3 && config.recompute.granularity != Recompute::full) config.offload.num_layers = 2;
   config.measure.steps = 1;
   config.measure.warmup_steps = 0;
   return config;
+}
+
+/// Eight experts, with a gated shared one or without.
+ModelConfig small_experts(bool shared) {
+  ModelConfig model = small_mixture(false);
+  model.mixture.experts = 8;
+  if (!shared) return model;
+  model.architecture = "qwen2_moe";
+  model.norms.qk = false;
+  model.mixture.shared = 24;
+  return model;
+}
+
+/// Norms of queries and keys, and of results.
+ModelConfig small_normed(const char* architecture, NormPlaces norms) {
+  ModelConfig model = small_qwen2();
+  model.architecture = architecture;
+  model.biases.qkv = false;
+  model.predicted.norms = norms;
+  model.norms.qk = true;
+  return model;
+}
+
+/// Spreads experts over two ranks, in the `turn`-th way.
+void set_experts(RunConfig& config, std::size_t turn) {
+  config.parallel.expert = 2;
+  config.parallel.ep.token_dispatcher =
+      turn % 3 == 0 ? TokenDispatcher::allgather : TokenDispatcher::alltoall;
+  config.parallel.ep.shared_expert_overlap = turn % 3 == 1 && config.model.mixture.shared > 0;
+  config.parallel.ep.overlap_comm = turn % 3 == 2;
 }
 
 TEST(LoraStep, MemoryAndTrafficAreAsPredictedAndFrozenValuesStay) {
   const std::vector<Layout> layouts = layouts_of(world_ranks());
   int compared = 0;
   std::size_t turn = 0;
-  for (const ModelConfig& model : {small_qwen2(), small_gpt2()}) {
+  for (const ModelConfig& model :
+       {small_qwen2(), small_gpt2(), small_normed("qwen3", NormPlaces::before),
+        small_normed("exaone4", NormPlaces::after), small_experts(false), small_experts(true)}) {
     for (std::size_t i = 0; i < 15; ++i, ++turn) {
-      const RunConfig config = config_of(model, layouts[turn % layouts.size()], turn);
+      RunConfig config = config_of(model, layouts[turn % layouts.size()], turn);
+      if (model.mixture && config.parallel.data() > 1) set_experts(config, turn);
       if (why_invalid(config)) continue;
       SCOPED_TRACE(name_of(config));
       MpiCommunicator communicator(config.layout());
@@ -168,7 +204,7 @@ TEST(LoraStep, MemoryAndTrafficAreAsPredictedAndFrozenValuesStay) {
     }
   }
   fmt::print("{} steps compared\n", compared);
-  EXPECT_GT(compared, 12);
+  EXPECT_GT(compared, 36);
 }
 
 // With ZeRO 1 a data rank sums those parts of replicated matrices over the tensor ranks that its piece holds.
