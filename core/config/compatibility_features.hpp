@@ -234,6 +234,9 @@ constexpr Feature kFoldedMixture{
     "", "a mixture with expert_tensor_parallel_size other than tensor's",
     WHEN(kExperts.on(c) && kFolded.on(c)),
     TEXT(mixture_name(c) + ", and expert_tensor_parallel_size " + kFolded.found(c))};
+constexpr Feature kDelayedScales{"fp8_recipe", "delayed",
+                                 WHEN(kFp8.on(c) && c.numerics.fp8.recipe == Fp8Recipe::delayed),
+                                 TEXT("delayed")};
 constexpr Feature kFp4{"fp4_format", "e2m1", WHEN(c.numerics.fp4_format != Fp4Format::none), TEXT("e2m1")};
 constexpr Feature kBlockScales{"fp8_recipe", "blockwise, mxfp8",
                                WHEN(kFp8.on(c) && (c.numerics.fp8.recipe == Fp8Recipe::blockwise ||

@@ -187,7 +187,8 @@ constexpr CompatibilityRow kRows[] = {
     excludes(kLora, kExperts, "", "none", kOtherSoftware),
     excludes(kAdaptersOfAll, kExperts, "whose experts have no adapters", "attention or qkv", kOwnStep),
     excludes(kFp8, kGatheredMixture, "", "alltoall", kOwnStep),
-    excludes(kFp8, kFoldedMixture, "", "expert_tensor_parallel_size as tensor_model_parallel_size", kOwnStep),
+    excludes(kDelayedScales, kFoldedMixture, "whose tensor ranks have no scales in common", "tensorwise",
+             kOwnStep),
     limits("fp8_format", "expert GEMM dimensions that are multiples of 16", fp8_experts_limit, kOwnStep),
     excludes(
         kSequenceLoss, kExperts, "the load is that of single sequences",

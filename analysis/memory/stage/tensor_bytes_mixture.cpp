@@ -21,9 +21,14 @@ std::int64_t gathered_choices(const StageShape& s) {
   return s.gathers_tokens() ? s.expert.group * s.sent_choices() : 0;
 }
 
-/// Returned rows of choices that go to several ranks.
+/// Rows that go to several ranks each.
+bool repeats_rows(const StageShape& s) {
+  return s.sent_rows() > s.moe.choice_rows && !s.gathers_tokens();
+}
+
+/// Places of the returned rows of every choice, where it has several.
 std::int64_t returns(const StageShape& s) {
-  return s.sent_rows() > s.moe.choice_rows && !s.gathers_tokens() ? s.sent_rows() : 0;
+  return repeats_rows(s) ? s.expert.tensor * s.sent_choices() : 0;
 }
 
 /// Product of a feed-forward layer, or of all experts together.
@@ -57,7 +62,7 @@ MixtureBytes::MixtureBytes(const StageShape& s)
       own_rows(s.exchanges_rows() ? s.expert.rows * s.stream.hidden * s.numerics.e() : 0),
       orders(s.exchanges_rows() ? (2 * s.expert.rows + gathered_choices(s) + returns(s)) * 4 : 0),
       row_weights(s.exchanges_rows() ? s.expert.rows * 4 : 0),
-      repeated_weights(returns(s) * 4),
+      repeated_weights(repeats_rows(s) ? s.sent_rows() * 4 : 0),
       sent_weights(s.exchanges_rows() ? (s.gathers_tokens() ? s.moe.choice_rows : s.sent_rows()) * 4 : 0),
       own_weights(s.folds_experts() ? s.sent_choices() * 4 : 0),
       choice_weights(s.exchanges_rows() ? (s.folds_experts() ? s.moe.choices : s.moe.choice_rows) * 4 : 0),

@@ -63,7 +63,8 @@ void make_returns(const TrainingContext& context, const std::vector<std::int64_t
   if (slices == 1) return;
   std::vector<std::int32_t> places_of_choices(static_cast<std::size_t>(context.shape.sent));
   context.operators.download(places, places_of_choices.data());
-  std::vector<std::vector<std::int32_t>> places_of_rows(places_of_choices.size());
+  const std::int64_t all = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
+  std::vector<std::vector<std::int32_t>> places_of_rows(static_cast<std::size_t>(all));
   for_each_slice(context, counts, [&](std::int64_t first, std::int64_t to, std::int64_t rows) {
     for (std::int64_t i = 0; i < rows; ++i)
       places_of_rows[static_cast<std::size_t>(first + i)].push_back(static_cast<std::int32_t>(to + i));
@@ -125,7 +126,7 @@ void open_dispatch(const TrainingContext& context, const std::vector<std::int64_
   const Matrix by_row = weights.reshaped(weights.cols, 1);
   Tensor repeated;
   if (context.shape.slices > 1) {
-    repeated = context.make_fp32(kPassing, "weights of rows", context.shape.slices * context.shape.sent, 1);
+    repeated = context.make_fp32(kPassing, "weights of rows", context.shape.slices * by_row.rows, 1);
     for_each_slice(context, counts, [&](std::int64_t first, std::int64_t to, std::int64_t rows) {
       if (rows > 0)
         context.operators.copy(by_row.row_range(first, rows), repeated.matrix().row_range(to, rows));

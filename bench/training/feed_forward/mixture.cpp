@@ -13,7 +13,7 @@ namespace {
 
 /// Its matrices are not frozen.
 bool trains(const TrainingContext& context) {
-  return !context.config.finetune.lora();
+  return !context.frozen;
 }
 
 /// Rows that come from other ranks stay for the weight gradient of the experts' first products.

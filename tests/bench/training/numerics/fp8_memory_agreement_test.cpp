@@ -208,6 +208,14 @@ std::vector<Cell> further_cells(const Layout& layout) {
     config.parallel.dp.overlap_param_gather = true;
     config.parallel.dp.optimizer_instances = 2;
   });
+  add("experts with a sharding of their own", [](RunConfig& config) {
+    config.model = mixture(Mixed::shared);
+    config.parallel.expert = 2;
+    config.parallel.expert_tensor = config.parallel.tensor > 1 ? 1 : 2;
+    config.parallel.sequence_parallel = true;
+    config.parallel.pp.schedule = "zb-h1";
+    config.numerics.fp8.recipe = Fp8Recipe::tensorwise;
+  });
   add("experts over ranks zb-h1", [](RunConfig& config) {
     config.model = mixture(Mixed::dense_first);
     config.parallel.expert = 2;
