@@ -45,10 +45,6 @@ void check_placement(const RunConfig& config, const Schedule& schedule) {
   const int first = rank_of(schedule, 0);
   const int last = rank_of(schedule, stages - 1);
   const bool at_the_ends = (first == 0 && last == last_rank) || (first == last_rank && last == 0);
-  if (config.model.prediction_modules > 0 && schedule.routes == 2 && config.machine.own_step()) {
-    fail(fmt::format("found two routes with mtp_num_layers {}, expected one",
-                     config.model.prediction_modules));
-  }
   if (config.mixture.balances_globally() && schedule.routes == 2 && config.machine.own_step()) {
     fail(
         "found two routes with moe_router_load_balancing_type global_aux_loss, expected one: the copies of a "

@@ -1,12 +1,12 @@
-"""Makes golden/lora: ten steps of LoRA on the golden llama and gpt2 models, by PyTorch and transformers.
+"""Makes golden/lora: ten steps of LoRA on golden models, by PyTorch and transformers.
 
     python make_lora.py [FOLDER]        needs torch, transformers, safetensors, peft
 
 FOLDER/<name> gets adapter_model.safetensors and adapter_config.json (the start, as PEFT saves it), gradients
 of the first step (not clipped) and expected.json with ten losses. Adapters are written by hand:
 y = x W^T + (alpha / r)(x A^T) B^T. Queries, keys and values have one A, and so have gate and up. Those of
-llama_canonical and llama_rslora are PEFT's own, with an A for each module, and computed in fp64: in fp32
-PyTorch's tenth loss is off by 1e-5. AdamW, gradients clipped.
+llama_canonical, llama_rslora and those of golden/families are PEFT's own, with an A for each module, and
+computed in fp64: in fp32 PyTorch's tenth loss is off by 1e-5. AdamW, gradients clipped.
 """
 
 import json
@@ -46,7 +46,7 @@ def adapt(model, name, targets, generator):
     """Wraps the linear layers; returns {PEFT name: parameter}."""
     named = {}
     for layer in range(model.config.num_hidden_layers):
-        for modules in LINEAR[name][:targets]:
+        for modules in LINEAR.get(name, LINEAR["llama"])[:targets]:
             shared = None
             for module in modules:
                 path = f"{LAYERS[name]}.{layer}.{module}"
@@ -70,7 +70,7 @@ def copies(tensors):
 def adapt_by_peft(model, name, targets, generator, config):
     """PEFT's own adapters in fp64, with B unlike zero; returns its model and {PEFT name: parameter}."""
     import peft
-    options = peft.LoraConfig(**config, target_modules=[module for modules in LINEAR[name][:targets]
+    options = peft.LoraConfig(**config, target_modules=[module for modules in LINEAR.get(name, LINEAR["llama"])[:targets]
                                                         for module in modules])
     model = peft.get_peft_model(model, options).double()
     named = {key.replace(".default.", "."): p for key, p in model.named_parameters() if p.requires_grad}
@@ -85,7 +85,8 @@ def make(name, targets, folder, frozen="lora", alpha=ALPHA, peft_config=None):
     source = pathlib.Path(__file__).parent / name
     generator = torch.Generator().manual_seed(63)
     model = transformers.AutoModelForCausalLM.from_pretrained(source, dtype=torch.float32,
-                                                              attn_implementation="eager")
+                                                              attn_implementation="eager",
+                                                              experts_implementation="eager")
     model.eval()
     model.requires_grad_(False)
     if peft_config:
@@ -96,7 +97,7 @@ def make(name, targets, folder, frozen="lora", alpha=ALPHA, peft_config=None):
     folder.mkdir(parents=True, exist_ok=True)
     save_file(copies(named), folder / "adapter_model.safetensors")
     config = peft_config or {"r": RANK, "lora_alpha": ALPHA, "task_type": "CAUSAL_LM"}
-    targeted = [module for modules in LINEAR[name][:targets] for module in modules]
+    targeted = [module for modules in LINEAR.get(name, LINEAR["llama"])[:targets] for module in modules]
     (folder / "adapter_config.json").write_text(json.dumps(
         {"peft_type": "LORA", **config, "target_modules": targeted}, indent=2) + "\n")
     parameters = list({id(p): p for p in named.values()}.values())
@@ -147,6 +148,8 @@ def main():
     make("llama", 4, folder / "llama_canonical", "canonical_lora", peft_config=plain)
     make("llama", 2, folder / "llama_rslora", "canonical_lora", ALPHA * RANK ** 0.5,
          {**plain, "use_rslora": True})
+    for family, targets in {"qwen3": 4, "olmo2": 4, "exaone4": 4, "qwen3_moe": 2}.items():
+        make(f"families/{family}", targets, folder / family, "canonical_lora", peft_config=plain)
 
 
 if __name__ == "__main__":

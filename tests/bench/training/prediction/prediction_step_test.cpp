@@ -119,6 +119,16 @@ constexpr Case kCases[] = {
     {.layout = {1, 2, 2}, .schedule = "zb-v", .modules = 2, .zero = 3, .context = 2},
     {{2, 2, 1}, "zb-h1", Model::deepseek, 2, 0, Recompute::none, DType::fp32, true},
     {{2, 1, 2}, "1f1b", Model::untied, 2, 3, Recompute::full, DType::fp32, true},
+    {{1, 2, 1}, "dualpipe", Model::untied, 2},
+    {.layout = {1, 2, 1},
+     .schedule = "dualpipe",
+     .model = Model::tied,
+     .modules = 2,
+     .recompute = Recompute::full,
+     .dropout = true},
+    {{2, 2, 1}, "dualpipe", Model::tied, 1, 0, Recompute::none, DType::bf16, true},
+    {.layout = {1, 2, 2}, .schedule = "dualpipe", .model = Model::deepseek, .zero = 3, .expert = 2},
+    {{1, 4, 1}, "dualpipe", Model::tied, 2},
     {{1, 2, 2}, "1f1b", Model::untied, 2, 1},
     {{1, 2, 2}, "zb-h1", Model::untied, 2, 1},
     {{1, 2, 2}, "1f1b", Model::tied, 2, 1},
@@ -231,7 +241,8 @@ struct GoldenSplit {
 
 std::vector<GoldenSplit> golden_splits(int ranks) {
   if (ranks == 1) return {{{1, 1, 1}}};
-  if (ranks == 2) return {{{2, 1, 1}, "zb-h1", true}, {{1, 2, 1}}, {{1, 1, 2}, "1f1b", false, 3}};
+  if (ranks == 2)
+    return {{{2, 1, 1}, "zb-h1", true}, {{1, 2, 1}}, {{1, 2, 1}, "dualpipe"}, {{1, 1, 2}, "1f1b", false, 3}};
   return {{{2, 2, 1}, "1f1b", true}, {{1, 2, 2}, "zb-h1", false, 1}};
 }
 
@@ -319,6 +330,7 @@ TEST(PredictionStep, TakesAsLongOnEmulatedDevicesAsPredicted) {
   const std::vector<Emulated> runs =
       ranks == 2 ? std::vector<Emulated>{{{1, 2, 1}, "1f1b", 0},
                                          {{1, 2, 1}, "zb-h1", 0, Recompute::full},
+                                         {{1, 2, 1}, "dualpipe", 0},
                                          {{2, 1, 1}, "1f1b", 0},
                                          {.layout = {2, 1, 1},
                                           .schedule = "zb-h1",
