@@ -46,11 +46,6 @@ void check_checkpoint_options(const CheckpointOptions& options, const RunConfig&
         "--checkpoint-dir: found with backend emulated, which computes no values, expected cpu or cuda; "
         "leave it out or use cpu");
   }
-  if (config.finetune.lora()) {
-    throw InputError(
-        "--checkpoint-dir: found with frozen lora, whose state is not written, expected frozen none; use "
-        "save_weights");
-  }
 }
 
 void make_checkpoint_folder(const std::string& folder) {

@@ -73,7 +73,7 @@ class Lister {
   void add_vectors(const StageEntry& stage) {
     for (const Parameter& parameter : stage.parameters.list) {
       if (!writes(parameter)) continue;
-      if (parameter.unit == kVector) {
+      if (parameter.unit == kVector && !stages_.context().frozen) {
         for (const TensorPiece& piece : pieces_of_stretch(parameter, 0, stage.parameters.vectors)) {
           if (!writes(parameter, piece, 0)) continue;
           for (const auto& [state, set] : sets_) add(state, piece, stage_vectors(*set, stage));
@@ -87,6 +87,7 @@ class Lister {
 
   void add_unit(const StageEntry& stage, int unit_of_stage) {
     const int unit = stage.first_unit + unit_of_stage;
+    if (memory_.unit(unit).frozen) return;
     const std::int64_t from = memory_.owned_from(unit);
     const std::int64_t end = from + memory_.owned_elements(unit);
     for (const Parameter& parameter : stage.parameters.list) {

@@ -16,7 +16,7 @@ struct HeldPiece {
   Matrix memory;  // (rows, cols) fp32, in the rank's own memory
 };
 
-/// Every element of the model once over all ranks. The first of several equal holders writes it; without ZeRO
+/// Every element that trains once over all ranks. The first of several equal holders writes it; without ZeRO
 /// replicas take the units in turn.
 std::vector<HeldPiece> pieces_to_write(const RankStages& stages);
 /// All that this rank owns, copies included.

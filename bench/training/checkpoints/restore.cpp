@@ -15,8 +15,9 @@ void clear_padding(Operators& operators, const ParameterSet& set) {
 void round_and_gather(const RankStages& stages) {
   const TrainingContext& context = stages.context();
   const ParameterMemory& memory = stages.memory();
-  if (memory.master) context.operators.copy(memory.master.vectors, memory.values.vectors);
+  if (memory.master && !context.frozen) context.operators.copy(memory.master.vectors, memory.values.vectors);
   for (int unit = 0; unit < memory.units(); ++unit) {
+    if (memory.unit(unit).frozen) continue;
     const Matrix values = memory.owned(memory.values, unit);
     if (memory.master) context.operators.copy(memory.owned(memory.master, unit), values);
     if (memory.unit(unit).pieces > 1 && !memory.values.sharded)
@@ -30,7 +31,7 @@ void restore(RankStages& stages, const FoundCheckpoint& checkpoint) {
   const SavedStates saved(checkpoint.folder, static_cast<int>(std::ssize(checkpoint.facts.shards)));
   Operators& operators = stages.context().operators;
   const ParameterMemory& memory = stages.memory();
-  clear_padding(operators, memory.master ? memory.master : memory.values);
+  if (!stages.context().frozen) clear_padding(operators, memory.master ? memory.master : memory.values);
   std::vector<float> host;
   for (const HeldPiece& held : pieces_to_read(stages)) {
     host.resize(static_cast<std::size_t>(held.piece.elements()));

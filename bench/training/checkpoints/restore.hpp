@@ -7,7 +7,7 @@
 namespace plumbline::training {
 
 /// Fills the rank's owned and held state as after the checkpoint's last step: in the same split to the bit.
-/// The shards were verified. Collective over the data ranks. Throws InputError.
+/// Frozen weights stay. The shards were verified. Collective over the data ranks. Throws InputError.
 void restore(RankStages& stages, const FoundCheckpoint& checkpoint);
 
 }  // namespace plumbline::training

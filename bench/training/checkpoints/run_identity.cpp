@@ -31,6 +31,9 @@ constexpr std::array<std::string_view, 8> kSplit = {
 constexpr std::array<std::string_view, 1> kOfInstances = {"num_distributed_optimizer_instances"};
 /// Keys of fine-tuning; checkpoints of other runs do not have them.
 constexpr std::array<std::string_view, 2> kOfChats = {"task", "packed_sequence"};
+/// Keys of adapters, whose frozen weights are not in a checkpoint.
+constexpr std::array<std::string_view, 4> kOfAdapters = {"lora_rank", "lora_alpha", "lora_targets",
+                                                         "weights"};
 /// Key of a momentum; checkpoints of other runs do not have it.
 constexpr std::array<std::string_view, 1> kOfMomentum = {"sgd_momentum"};
 constexpr const char* kModelPrefix = "model.";
@@ -56,6 +59,20 @@ void append_model(NamedTexts& texts, const std::string& prefix, const ModelConfi
   }
 }
 
+/// Elements of adapters as PEFT names them: an A for each linear layer of the checkpoint.
+std::int64_t adapter_elements(const RunConfig& config) {
+  const ModelConfig& model = config.model;
+  const std::int64_t h = model.hidden;
+  const std::int64_t queries = model.heads * model.head_dim;
+  const std::int64_t keys = model.kv_heads * model.head_dim;
+  const std::int64_t inner = model.dense_ffn();
+  std::int64_t features = 3 * h + queries + 2 * keys;
+  if (config.finetune.lora_targets != LoraTargets::qkv) features += queries + h;
+  const std::int64_t outer = is_gated(model.activation) ? 2 : 1;
+  if (config.finetune.lora_targets == LoraTargets::all) features += outer * (h + inner) + inner + h;
+  return config.finetune.lora_rank * model.layers * features;
+}
+
 }  // namespace
 
 NamedTexts identity_of(const RunConfig& config) {
@@ -64,6 +81,9 @@ NamedTexts identity_of(const RunConfig& config) {
   for (auto& each : chosen(config, kAlike)) texts.push_back(std::move(each));
   if (config.optimizer.kind == Optimizer::sgd && config.optimizer.sgd_momentum > 0) {
     for (auto& each : chosen(config, kOfMomentum)) texts.push_back(std::move(each));
+  }
+  if (config.finetune.lora()) {
+    for (auto& each : chosen(config, kOfAdapters)) texts.push_back(std::move(each));
   }
   if (config.model.prediction_modules > 0) {
     for (auto& each : chosen(config, kOfModules)) texts.push_back(std::move(each));
@@ -114,7 +134,10 @@ void require_same_run(const FoundCheckpoint& checkpoint, const RunConfig& config
 Bytes checkpoint_bytes(const RunConfig& config) {
   // Muon keeps one number less of matrices.
   const std::int64_t states = 1 + config.optimizer.moments(ParameterClass::other);
-  return {(config.model.parameters() + config.model.module_parameters()) * states * size_of(DType::fp32)};
+  const std::int64_t elements = config.finetune.lora()
+                                    ? adapter_elements(config)
+                                    : config.model.parameters() + config.model.module_parameters();
+  return {elements * states * size_of(DType::fp32)};
 }
 
 }  // namespace plumbline::training

@@ -48,11 +48,9 @@ MeasuredRun::MeasuredRun(const RunConfig& config, const Schedule& schedule, Oper
       lengths_.emplace(config, communicator.layout().coordinates(communicator.rank()).data);
     return;
   }
-  if (checkpoint) {
-    restore(stages_, *checkpoint);
-  } else {
-    load_weights(stages_, initial_weights(config));
-  }
+  // A checkpoint of adapters has no frozen weights.
+  if (!checkpoint || config.finetune.lora()) load_weights(stages_, initial_weights(config));
+  if (checkpoint) restore(stages_, *checkpoint);
   // Other numbers than the student's: models of one shape would have nothing to learn from each other.
   if (config.distillation.teacher) {
     load_teacher_weights(

@@ -87,6 +87,10 @@ void overflowing(RunConfig& config) {
   config.numerics.loss_scale = {{}, 262144, 1, 1, 1};
 }
 
+void adapted(RunConfig& config) {
+  config.finetune = {Frozen::lora, 4, 8, LoraTargets::attention};
+}
+
 std::vector<Split> splits_of(int world) {
   const Split alone[] = {
       {"fp32", [](RunConfig&) {}},
@@ -105,6 +109,12 @@ std::vector<Split> splits_of(int world) {
          config.numerics.attention_dropout = 0.1;
        }},
       {"written alongside", [](RunConfig&) {}},
+      {"adapters", adapted},
+      {"adapters of all layers, bf16",
+       [](RunConfig& config) {
+         config.finetune = {Frozen::canonical_lora, 4, 8, LoraTargets::all};
+         config.numerics.precision = DType::bf16;
+       }},
   };
   const Split pairs[] = {
       {"tp 2", [](RunConfig& config) { config.parallel.tensor = 2; }},
@@ -131,6 +141,24 @@ std::vector<Split> splits_of(int world) {
          config.parallel.pipeline = 2;
          config.numerics.precision = DType::bf16;
          config.numerics.fp8.format = Fp8Format::e4m3;
+       }},
+      {"tp 2, adapters",
+       [](RunConfig& config) {
+         adapted(config);
+         config.parallel.tensor = 2;
+       }},
+      {"dp 2, ZeRO 1, adapters, bf16",
+       [](RunConfig& config) {
+         adapted(config);
+         config.parallel.dp.zero_stage = 1;
+         config.numerics.precision = DType::bf16;
+       }},
+      {"dp 2, adapters beside experts over both",
+       [](RunConfig& config) {
+         adapted(config);
+         config.model = small_mixture(true);
+         config.model.mixture.experts = 6;
+         config.parallel.expert = 2;
        }},
       {"dp 2", [](RunConfig&) {}},
       {"dp 2, ZeRO 1", [](RunConfig& config) { config.parallel.dp.zero_stage = 1; }},
