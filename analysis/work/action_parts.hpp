@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "analysis/work/operator_list_calls.hpp"
+#include "analysis/work/parameter_units.hpp"
 
 namespace plumbline {
 
@@ -50,6 +51,7 @@ class WorkBuilder : public PartList {
     bool gradient = false;
     bool again = false;
     bool shard = false;  // of the vocabulary: always gathered from all ranks
+    bool layer = false;  // adapters have gradients alone
   };
   bool gathers(Kind kind) const { return kind.values && (s_.sharding.zero >= 3 || (first_ && !kind.again)); }
   template <class Write>
@@ -60,8 +62,9 @@ class WorkBuilder : public PartList {
   template <class Write>
   std::size_t part(const StageShape& shape, Kind kind, std::int64_t unit, Write&& write) {
     CallList list(shape);
-    if (kind.gradient && s_.sharding.zero >= 2)
-      list.memory("fill", unit, static_cast<double>(s_.numerics.g()), s_.numerics.grad_type);
+    const std::int64_t trained = !s_.adapters.own ? unit : kind.layer ? trainable_layer(shape) : 0;
+    const bool scatters = kind.gradient && s_.sharding.zero >= 2 && trained > 0;
+    if (scatters) list.memory("fill", trained, static_cast<double>(s_.numerics.g()), s_.numerics.grad_type);
     const bool gathered = gathers(kind) && s_.pieces() > 1;
     const bool secondary = s_.sharding.keeps_secondary_shards() && !kind.shard;
     const bool from_all = !secondary || (first_ && !kind.again);
@@ -78,10 +81,10 @@ class WorkBuilder : public PartList {
           from_all ? s_.piece_group() : Group::zero_param,
           from_all ? s_.pieces() : s_.sharding.secondary_shards, unit, s_.numerics.type);
     }
-    if (kind.gradient && s_.sharding.zero >= 2) {
-      std::tie(part.scatter, part.between) = gradient_scatter(s_, s_.piece_group(), s_.pieces(), unit);
+    if (scatters) {
+      std::tie(part.scatter, part.between) = gradient_scatter(s_, s_.piece_group(), s_.pieces(), trained);
       part.accumulate = CallList::memory_call(
-          "add", unit / s_.pieces(), 3 * static_cast<double>(s_.numerics.g()), s_.numerics.grad_type);
+          "add", trained / s_.pieces(), 3 * static_cast<double>(s_.numerics.g()), s_.numerics.grad_type);
     }
     return add(std::move(part));
   }

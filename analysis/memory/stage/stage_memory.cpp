@@ -18,7 +18,7 @@ StageReplay::StageReplay(const StageShape& shape, ActionType type, const FinalUn
       module_unit_(padded_module_unit(shape)),
       layer_unit_(kinds_.front().unit),
       adapted_(adapted_products(shape).size()),
-      spread_unit_(shape.exchanges_rows() ? padded_expert_unit(shape) : 0),
+      spread_unit_(shape.exchanges_rows() && !shape.adapters.own ? padded_expert_unit(shape) : 0),
       vocabulary_unit_(shape.adapters.own ? 0 : padded_vocabulary_unit(shape)),
       output_unit_(shape.adapters.own ? 0 : padded_output_unit(shape)),
       position_unit_(shape.adapters.own ? 0 : padded_unit(shape, shape.ends.positions * shape.stream.hidden)),

@@ -14,6 +14,7 @@ namespace plumbline::passes {
 template <class Write>
 std::size_t layer_part(WorkBuilder& builder, const StageShape& like, WorkBuilder::Kind kind,
                        std::int64_t unit, Write&& write) {
+  kind.layer = true;
   const std::size_t part = builder.part(like, kind, unit, write);
   if (builder.gathers(kind) && like.exchanges_rows() && like.expert.copies > 1) {
     builder.work.parts[part].expert_gather =

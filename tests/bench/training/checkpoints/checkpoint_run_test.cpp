@@ -147,10 +147,10 @@ std::vector<Split> splits_of(int world) {
          adapted(config);
          config.parallel.tensor = 2;
        }},
-      {"dp 2, ZeRO 1, adapters, bf16",
+      {"dp 2, ZeRO 2, adapters, bf16",
        [](RunConfig& config) {
          adapted(config);
-         config.parallel.dp.zero_stage = 1;
+         config.parallel.dp.zero_stage = 2;
          config.numerics.precision = DType::bf16;
        }},
       {"dp 2, adapters beside experts over both",

@@ -27,6 +27,8 @@ constexpr Case kCases[] = {
     {{1, 1, 2}, LoraTargets::all},
     {{1, 1, 2}, LoraTargets::all, 1},
     {{1, 1, 2}, LoraTargets::all, 1, false},
+    {{1, 1, 2}, LoraTargets::all, 2},
+    {{1, 1, 2}, LoraTargets::attention, 2, false},
     {{1, 1, 1}, LoraTargets::all, 0, true, Frozen::canonical_lora},
     {{2, 1, 1}, LoraTargets::all, 0, true, Frozen::canonical_lora},
     {{1, 1, 1}, LoraTargets::attention, 0, true, Frozen::lora, true},

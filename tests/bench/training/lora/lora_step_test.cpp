@@ -44,7 +44,7 @@ TEST(LoraGolden, TenLossesAndFirstGradientsEqualPyTorchs) {
     for (const Layout& layout : layouts_of(world_ranks())) {
       set_layout(config, layout);
       if (why_invalid(config) || why_unsupported(config)) continue;
-      for (const int zero : {0, 1}) {
+      for (const int zero : {0, 1, 2}) {
         if (zero > 0 && layout.data == 1) continue;
         config.parallel.dp.zero_stage = zero;
         config.parallel.sequence_parallel = layout.tensor > 1 && zero == 0;
@@ -140,7 +140,7 @@ RunConfig config_of(const ModelConfig& model, const Layout& layout, std::size_t 
   config.parallel.pp.schedule = kSchedules[turn / 3 % 3];
   if (config.parallel.pp.schedule == "interleaved") config.parallel.pp.virtual_chunks = 2;
   config.parallel.sequence_parallel = turn / 2 % 2 == 1;
-  config.parallel.dp.zero_stage = layout.data > 1 ? static_cast<int>(turn / 3 % 2) : 0;
+  config.parallel.dp.zero_stage = layout.data > 1 ? static_cast<int>(turn / 3 % 3) : 0;
   config.parallel.dp.overlap_grad_reduce = turn % 4 != 3;
   config.numerics.precision = turn / 4 % 2 == 0 ? DType::fp32 : DType::bf16;
   config.numerics.hidden_dropout = turn % 4 == 2 ? 0.2 : 0;
@@ -221,7 +221,7 @@ TEST(LoraStep, TrafficIsAsPredictedOnEveryRank) {
   for (const Layout& layout : layouts_of(world_ranks())) {
     set_layout(config, layout);
     MpiCommunicator communicator(config.layout());
-    for (const int zero : {0, 1}) {
+    for (const int zero : {0, 1, 2}) {
       config.parallel.dp.zero_stage = layout.data > 1 ? zero : 0;
       for (const Frozen frozen : {Frozen::lora, Frozen::canonical_lora}) {
         for (const LoraTargets targets : {LoraTargets::qkv, LoraTargets::attention, LoraTargets::all}) {
