@@ -205,6 +205,7 @@ void CallList::shared_input_weights() {
 }
 
 void CallList::mixture_backward(bool input, bool weight) {
+  if (!input && s_.adapters.own) return;  // frozen
   const auto e = static_cast<double>(s_.numerics.e());
   const std::int64_t logits = s_.stream.tokens * s_.moe.experts;
   const std::int64_t activation = s_.mlp_rows() * s_.mlp.ffn;

@@ -262,8 +262,6 @@ constexpr CompatibilityRow kRows[] = {
     excludes(kLora, kNormedOutput, "", "none", kOwnStep),
     excludes(kLora, kFp8, "whose frozen weights are not quantized once and for all",
              "none, or fp8_format: none", kOwnStep),
-    excludes(kLora, kSplit, "adapters have no backward in two parts",
-             "none, or a schedule of whole backwards", kOwnStep),
     excludes(kLora, kTwoCopies, "whose copies exchange all gradients", "none, or another schedule", kOwnStep),
     excludes(kLora, kDeferral, "a frozen output layer has no weight gradient", "none, or false"),
     excludes(kLora, kTensorOverlap, "adapters read gathered rows", "none, or false", kOwnStep),

@@ -67,6 +67,9 @@ class StageReplay {
     return bytes_.stream.features;
   }
   void frozen_gradients(Adapted which, bool input);
+  void adapted_input_gradient(const ProductBytes& product, Adapted which);
+  void row_weight_gradient(const ProductBytes& product, Adapted which);
+  void column_weight_gradient(const ProductBytes& product, Adapted which);
   void use_weight(const ProductBytes& product);
   void sum_over_tensor_ranks(const ProductBytes& product, Adapted which);
   void input_gradient(const ProductBytes& product);
@@ -160,8 +163,8 @@ class StageReplay {
   void end_of_layer_backward(bool input = true);
   void recompute(std::int64_t begin, std::int64_t end);
   void layers_backward(bool weights);
-  void mlp_backward();
-  void mlp_backward_input();
+  void mlp_backward(bool input);
+  void mlp_backward_input(bool input);
   void mlp_backward_weight(Category dy, bool one);
   void layer_backward(std::int64_t layer);
   void layer_backward_input(std::int64_t layer);

@@ -52,7 +52,8 @@ void StageReplay::weight_gradient(const ProductBytes& product) {
 /// The input gradient of a frozen product that reads the stream, if its input has one, and its adapter's
 /// gradients.
 void StageReplay::frozen_gradients(Adapted which, bool input) {
-  if (!adapted(which)) return sum_over_tensor_ranks();
+  if (!adapted(which) && input) sum_over_tensor_ranks();
+  if (!adapted(which)) return;
   take(kWorkspace, features(which));
   if (input) sum_over_tensor_ranks();
   gather_operand();
@@ -165,7 +166,8 @@ std::int64_t StageReplay::kept_by_layer() const {
 }
 
 /// From the gradient of the MLP's output to that of its input, which stays.
-void StageReplay::mlp_backward() {
+/// `input`: its input has a gradient.
+void StageReplay::mlp_backward(bool input) {
   take_stream_gradient();
   take(kWorkspace, bytes_.mlp.activation);  // dact
   input_gradient(bytes_.mlp.fc2_product);
@@ -181,8 +183,8 @@ void StageReplay::mlp_backward() {
   }
   give(kActivations, bytes_.mlp.fc1);
   take(kWorkspace, bytes_.mlp.quantized_fc1);
-  take(kWorkspace, bytes_.stream.tensor);  // dn
-  both_gradients(bytes_.mlp.fc1_product, kFc1);
+  if (input) take(kWorkspace, bytes_.stream.tensor);  // dn
+  both_gradients(bytes_.mlp.fc1_product, kFc1, input);
   give(kWorkspace, bytes_.mlp.quantized_fc1 + bytes_.mlp.fc1);
   if (s_.block.norms() > 1) give(kActivations, bytes_.stream.norm_output);  // of the second norm
 }
@@ -194,7 +196,7 @@ void StageReplay::layer_backward(std::int64_t layer) {
   if (experts_) {
     mixture_backward();
   } else {
-    mlp_backward();
+    mlp_backward(!lowest || !s_.block.parallel());
   }
   if (!s_.block.parallel()) {
     give(kWorkspace, bytes_.stream.tensor);
@@ -242,7 +244,7 @@ void StageReplay::layer_backward(std::int64_t layer) {
 /// gradient) and the first norm's statistics. A parallel block also frees the gradient towards the MLP's
 /// input and the second norm's statistics.
 void StageReplay::end_of_layer_backward(bool input) {
-  give(kWorkspace, ((s_.block.parallel() ? 1 : 0) + (input ? 1 : 0)) * bytes_.stream.tensor);
+  if (input) give(kWorkspace, (s_.block.parallel() ? 2 : 1) * bytes_.stream.tensor);
   const std::int64_t norms = s_.block.parallel() ? s_.block.norms() : 1;
   give(kActivations, norms * bytes_.stream.input_statistics);
 }

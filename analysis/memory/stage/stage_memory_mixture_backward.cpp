@@ -122,11 +122,11 @@ void StageReplay::mixture_backward_input() {
     of_shared();
     shared_gradients(kActivations, true);
   });
-  read_rows(kActivations, meanwhile);
+  read_rows(keeps_rows() ? kActivations : kWorkspace, meanwhile);
   take(kWorkspace, bytes_.mlp.activation);  // dact
   input_gradient(bytes_.mlp.fc2_product);
   if (!meanwhile) of_shared();
-  if (!spread()) give(kWorkspace, bytes_.moe.read_rows);
+  if (!keeps_rows()) give(kWorkspace, bytes_.moe.read_rows);
   release_gradient();
   experts_gradients(kActivations);
   take(kWorkspace, bytes_.stream.tensor);  // dn
@@ -144,22 +144,27 @@ void StageReplay::mixture_backward_input() {
 void StageReplay::mixture_backward_weight(Category dy) {
   first_gradient_of(layer_unit_);
   first_gradient_of_experts();
-  gather_gradient();
-  if (!spread()) read_rows(kWorkspace);
-  weight_gradient(bytes_.mlp.fc2_product);
-  take(kWorkspace, bytes_.shared.operand);
-  weight_gradient(bytes_.shared.fc2_product);
-  give(kWorkspace, bytes_.shared.operand);
-  give(spread() ? kActivations : kWorkspace, bytes_.moe.read_rows);
-  release_gradient();
+  const bool trains = !s_.adapters.own;
+  if (trains) {
+    gather_gradient();
+    if (!spread()) read_rows(kWorkspace);
+    weight_gradient(bytes_.mlp.fc2_product);
+    take(kWorkspace, bytes_.shared.operand);
+    weight_gradient(bytes_.shared.fc2_product);
+    give(kWorkspace, bytes_.shared.operand);
+    give(spread() ? kActivations : kWorkspace, bytes_.moe.read_rows);
+    release_gradient();
+  }
   give(kActivations, bytes_.mlp.activation_output + bytes_.shared.activation_output);
   give(dy, bytes_.stream.tensor);
-  gather_stream();
-  shared_input_weight();
-  if (!spread()) read_rows(kWorkspace);
-  weight_gradient(bytes_.mlp.fc1_product);
-  give(spread() ? kActivations : kWorkspace, bytes_.moe.read_rows);
-  release_gathered();
+  if (trains) {
+    gather_stream();
+    shared_input_weight();
+    if (!spread()) read_rows(kWorkspace);
+    weight_gradient(bytes_.mlp.fc1_product);
+    give(spread() ? kActivations : kWorkspace, bytes_.moe.read_rows);
+    release_gathered();
+  }
   give(kActivations, bytes_.mlp.fc1_gradient + bytes_.moe.router_gradient + bytes_.moe.rows_tokens +
                          bytes_.shared.fc1_gradient + bytes_.shared.gate + second_block_input());
 }

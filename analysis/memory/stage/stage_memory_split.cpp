@@ -4,10 +4,11 @@
 namespace plumbline {
 
 /// As mlp_backward without the gradients of matrices.
-void StageReplay::mlp_backward_input() {
+void StageReplay::mlp_backward_input(bool input) {
   take_stream_gradient();
   take(s_.mlp.swiglu ? kWorkspace : kActivations, bytes_.mlp.activation);  // dact
   input_gradient(bytes_.mlp.fc2_product);
+  adapter(kFc2);
   give_stream_gradient();
   if (s_.mlp.swiglu) {
     take(kActivations, bytes_.mlp.fc1);  // dfc1
@@ -15,12 +16,22 @@ void StageReplay::mlp_backward_input() {
   }
   give(kActivations, bytes_.mlp.fc1);
   take(kWorkspace, bytes_.mlp.quantized_fc1);
-  take(kWorkspace, bytes_.stream.tensor);  // dn
-  summed_input_gradient(bytes_.mlp.fc1_product);
+  if (input) {
+    take(kWorkspace, bytes_.stream.tensor);  // dn
+    adapted_input_gradient(bytes_.mlp.fc1_product, kFc1);
+  }
   give(kWorkspace, bytes_.mlp.quantized_fc1);
 }
 
+/// For a product that reads the stream.
+void StageReplay::adapted_input_gradient(const ProductBytes& product, Adapted which) {
+  take(kWorkspace, features(which));
+  summed_input_gradient(product);
+  give(kWorkspace, features(which));
+}
+
 void StageReplay::layer_backward_input(std::int64_t layer) {
+  const bool lowest = s_.adapters.own && s_.place.first && layer == 0;  // its input has no gradient
   // With dropout the weight gradients need its result of dy and dmid, which are then freed.
   const bool received = layer == s_.layers - 1 && !s_.place.last;
   feed_forward_again();
@@ -28,7 +39,7 @@ void StageReplay::layer_backward_input(std::int64_t layer) {
   if (experts_) {
     mixture_backward_input();
   } else {
-    mlp_backward_input();
+    mlp_backward_input(!lowest || !s_.block.parallel());
   }
   if (!s_.block.parallel()) {
     take(kActivations, bytes_.stream.tensor);  // dmid
@@ -40,9 +51,12 @@ void StageReplay::layer_backward_input(std::int64_t layer) {
   if (!s_.block.parallel()) give(dy, bytes_.stream.dropped);
   attention_block_again();
   drop_gradient(kActivations);
+  const Category middle = s_.block.parallel() ? dy : kActivations;  // of dy or dmid
+  if (lowest) give(middle, bytes_.stream.dropped);
   take_stream_gradient();
   take(kWorkspace, bytes_.attention.output);  // dattn
   input_gradient(bytes_.attention.projection_product);
+  adapter(kProjection);
   give_stream_gradient();
   take(kActivations, bytes_.attention.qkv);  // dqkv
   attention_backward();
@@ -52,20 +66,22 @@ void StageReplay::layer_backward_input(std::int64_t layer) {
     latent_input_gradient(kActivations);
   } else {
     take(kWorkspace, bytes_.attention.quantized_qkv);
-    take(kWorkspace, bytes_.stream.tensor);  // dn
-    summed_input_gradient(bytes_.attention.qkv_product);
+    if (!lowest) {
+      take(kWorkspace, bytes_.stream.tensor);  // dn
+      adapted_input_gradient(bytes_.attention.qkv_product, kQkv);
+    }
     give(kWorkspace, bytes_.attention.quantized_qkv);
   }
   if (layer > 0) {  // dx; a first layer behind another rank writes into the send buffer
     take(kActivations, bytes_.stream.tensor);
   } else if (s_.place.previous_here) {
     take(kCommunication, bytes_.stream.tensor);
-  } else if (s_.place.first) {
+  } else if (s_.place.first && !lowest) {
     take(kWorkspace, bytes_.stream.tensor);
   }
-  end_of_layer_backward();
-  if (!reads_stream()) give(kActivations, bytes_.stream.tensor);         // x
-  give(s_.block.parallel() ? dy : kActivations, bytes_.stream.dropped);  // dy or dmid
+  end_of_layer_backward(!lowest);
+  if (!reads_stream()) give(kActivations, bytes_.stream.tensor);  // x
+  if (!lowest) give(middle, bytes_.stream.dropped);
 }
 
 void StageReplay::backward_input() {
@@ -73,40 +89,54 @@ void StageReplay::backward_input() {
   if (s_.place.last) {
     if (s_.scores()) {
       output_norm_gradients();
+      if (s_.adapters.own) give(Category::logits, bytes_.loss.logits);
       modules_backward(false);
     } else {
       take_output_gradient();
     }
     take_stage_gradient(kActivations);
     give(kWorkspace, bytes_.stream.tensor);
-    give(kActivations, bytes_.stream.statistics + bytes_.stream.tensor);  // final input
+    give(kActivations, bytes_.stream.statistics + bytes_.stream.tensor);           // final input
+    if (s_.scores() && s_.adapters.own) give(kActivations, bytes_.stream.tensor);  // final norm output
   }
   layers_backward(false);
   if (s_.place.first) {
     give(kActivations, embedding_mask());  // dx is dropped in place
     embedding_norm_backward(kWorkspace);
   }
-  if (s_.embeds()) {
+  if (s_.embeds() && !s_.adapters.own) {
     embedding_backward();
     give(kWorkspace, bytes_.stream.tensor);  // dx
-  } else if (s_.place.first) {
+  } else if (s_.place.first && !s_.embeds()) {
     gather_input_gradient(kWorkspace);  // of dx
   }
   end_of_action();
 }
 
+/// For a product whose result is added to the stream, and one that reads it. Frozen ones: their adapters'.
+void StageReplay::row_weight_gradient(const ProductBytes& product, Adapted which) {
+  if (s_.adapters.own && !adapted(which)) return;
+  take_stream_gradient();
+  weight_gradient(product);
+  adapter(which);
+  give_stream_gradient();
+}
+void StageReplay::column_weight_gradient(const ProductBytes& product, Adapted which) {
+  if (s_.adapters.own && !adapted(which)) return;
+  gather_operand();
+  weight_gradient(product);
+  adapter(which);
+  release_operand();
+}
+
 /// `one`: attention's products read dy, too.
 void StageReplay::mlp_backward_weight(Category dy, bool one) {
-  take_stream_gradient();
   first_gradient_of(layer_unit_);
-  weight_gradient(bytes_.mlp.fc2_product);
-  give_stream_gradient();
+  row_weight_gradient(bytes_.mlp.fc2_product, kFc2);
   give(kActivations, bytes_.mlp.activation_output);
   if (!one) give(dy, bytes_.stream.tensor);  // or dropped
   take(kWorkspace, bytes_.mlp.quantized_fc1);
-  gather_operand();
-  weight_gradient(bytes_.mlp.fc1_product);
-  release_operand();
+  column_weight_gradient(bytes_.mlp.fc1_product, kFc1);
   give(kWorkspace, bytes_.mlp.quantized_fc1);
   give(kActivations, bytes_.mlp.fc1);  // dfc1
   if (s_.block.norms() > 1) give(kActivations, block_input());
@@ -121,11 +151,10 @@ void StageReplay::layer_backward_weight(std::int64_t layer) {
   } else {
     mlp_backward_weight(dy, one);
   }
-  take_stream_gradient();
+  const ProductBytes& projection = bytes_.attention.projection_product;
   take(kWorkspace, bytes_.attention.quantized_output);
-  weight_gradient(bytes_.attention.projection_product);
+  row_weight_gradient(projection, kProjection);
   give(kWorkspace, bytes_.attention.quantized_output);
-  give_stream_gradient();
   give(kActivations, bytes_.attention.output);
   give(one ? dy : kActivations, bytes_.stream.tensor);  // dmid or dropped; of a parallel block dy
   if (s_.attention.latent()) {
@@ -136,16 +165,14 @@ void StageReplay::layer_backward_weight(std::int64_t layer) {
     give(kActivations, bytes_.latent.compressed + block_input());
   } else {
     take(kWorkspace, bytes_.attention.quantized_qkv);
-    gather_operand();
-    weight_gradient(bytes_.attention.qkv_product);
-    release_operand();
+    column_weight_gradient(bytes_.attention.qkv_product, kQkv);
     give(kWorkspace, bytes_.attention.quantized_qkv);
     give(kActivations, bytes_.attention.qkv + block_input());  // dqkv, first norm output
   }
 }
 
 void StageReplay::backward_weight() {
-  if (s_.scores()) {
+  if (s_.scores() && !s_.adapters.own) {
     output_weight_gradients();
     give(kActivations, (1 + s_.own_modules()) * bytes_.stream.tensor);  // norm outputs
     gradient_done(output_unit_, final_.output);

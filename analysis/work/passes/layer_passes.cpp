@@ -263,12 +263,14 @@ void layer_backward(const StageShape& s, CallList& list, std::int64_t window, Pa
     }
     list.gathered_operand(gather);
   };
+  const auto trains = [&](Adapted which) { return passes.input || !s.adapters.own || is_adapted(s, which); };
   const auto both = [&](const char* label, std::int64_t in, Adapted which) {
     if (s.adapters.own) {
-      list.linear(label, GemmPass::input_gradient, s.stream.hidden, in);
+      if (passes.input) list.linear(label, GemmPass::input_gradient, s.stream.hidden, in);
       adapter_input_gradient(s, list, which);
-      adapter_gradient_of_input(s, list, which);
-      return adapter_weight_gradients(s, list, which);
+      if (passes.input) adapter_gradient_of_input(s, list, which);
+      if (passes.weight) adapter_weight_gradients(s, list, which);
+      return;
     }
     if (passes.input && !overlaps) list.linear(label, GemmPass::input_gradient, s.stream.hidden, in);
     if (passes.weight) list.linear(label, GemmPass::weight_gradient, s.stream.hidden, in);
@@ -276,13 +278,16 @@ void layer_backward(const StageShape& s, CallList& list, std::int64_t window, Pa
   // Product that reads the stream, whose gradient is summed.
   const auto summed = [&](const char* label, std::int64_t out, bool bias, Adapted which) {
     if (s.adapters.own) {
-      adapter_input_gradient(s, list, which);
-      if (which != kQkv || !passes.lowest) {
+      const bool reads_lowest = passes.lowest && (which == kQkv || s.block.parallel());
+      const bool input = passes.input && !reads_lowest;
+      if (input || passes.weight) adapter_input_gradient(s, list, which);
+      if (input) {
         list.linear(label, GemmPass::input_gradient, out, s.stream.hidden);
         adapter_gradient_of_input(s, list, which);
         list.sum_over_tensor_ranks("tensor all-reduce backward", scatter);
       }
-      if (is_adapted(s, which)) list.gathered_operand(gather);
+      if (!passes.weight || !is_adapted(s, which)) return;
+      list.gathered_operand(gather);
       return adapter_weight_gradients(s, list, which);
     }
     const auto add_bias = [&] { bias_backward_with_weight(s, list, bias, s.stream.tokens * out, true); };
@@ -313,7 +318,7 @@ void layer_backward(const StageShape& s, CallList& list, std::int64_t window, Pa
     list.mixture_backward(passes.input, passes.weight);
   } else {
     list.quantize_stream();
-    gathered("fc2", s.mlp.ffn);
+    if (trains(kFc2)) gathered("fc2", s.mlp.ffn);
     both("fc2", s.mlp.ffn, kFc2);
     stream_bias(s.predicted.feed_forward_bias);
     if (passes.input) {
@@ -325,13 +330,13 @@ void layer_backward(const StageShape& s, CallList& list, std::int64_t window, Pa
     summed("fc1", s.mlp.fc1, s.predicted.feed_forward_bias, kFc1);
   }
   if (passes.input) {
-    if (s.block.norms() > 1) block_norm_backward(s, list);
+    if (s.block.norms() > 1 && !(passes.lowest && s.block.parallel())) block_norm_backward(s, list);
     attention_block_again(s, list, window);
     list.dropout_backward(false);
     result_norm_backward(s, list);
   }
   list.quantize_stream();
-  gathered("projection", s.attention.attended());
+  if (trains(kProjection)) gathered("projection", s.attention.attended());
   if (passes.weight) list.quantize(s.stream.tokens * s.attention.attended());
   both("projection", s.attention.attended(), kProjection);
   stream_bias(s.predicted.projection_bias);

@@ -212,14 +212,14 @@ Tensor mixture_backward_input(const TrainingContext& context, const MixtureWeigh
       of_shared();
       shared_gradients(context, fp8, std::move(dshared), kUntilW, true, state.shared);
     });
-    Tensor wide =
-        sent_to_experts(context, state, senders(context, dy, all), slot.category_of_wide(kUntilW), meanwhile);
-    LinearOperand rows = operand_of(context, state, slot, std::move(wide),
-                                    spreads(context) ? kUntilW : kPassing, "rows of experts");
+    const Category category = keeps_rows(context) ? kUntilW : kPassing;
+    Tensor wide = sent_to_experts(context, state, senders(context, dy, all), slot.category_of_wide(category),
+                                  meanwhile);
+    LinearOperand rows = operand_of(context, state, slot, std::move(wide), category, "rows of experts");
     dact = context.make(kPassing, "gradient of activation", rows_of(context, state), shape.expert_ffn);
     experts.input_gradient(rows, weights.fc2(), dact);
     if (!meanwhile) of_shared();
-    if (spreads(context)) state.gradient_of_rows = std::move(rows);
+    if (keeps_rows(context)) state.gradient_of_rows = std::move(rows);
   }
   Tensor products = weights_backward(context, state, dact);
   // The weights' gradients read it unweighted.
@@ -256,7 +256,7 @@ Tensor mixture_backward_input(const TrainingContext& context, const MixtureWeigh
 
 void mixture_output_weight(const TrainingContext& context, const Fp8Mixture& fp8,
                            const MixtureMatrices& dweights, MixtureState& state, const Matrix& dy) {
-  {
+  if (trains(context)) {
     const AllRows all = gathered_gradient(context, dy);
     const LinearOperand rows =
         spreads(context) ? std::move(state.gradient_of_rows)
@@ -271,7 +271,7 @@ void mixture_output_weight(const TrainingContext& context, const Fp8Mixture& fp8
 
 void mixture_input_weight(const TrainingContext& context, const Fp8Mixture& fp8,
                           const MixtureMatrices& dweights, const Matrix& norm, MixtureState& state) {
-  {
+  if (trains(context)) {
     const AllRows x = context.gather_rows(norm);
     router_weight_gradient(context, state.router_gradient, x, dweights.router);
     shared_input_weight(context, fp8, dweights, x, state.shared);

@@ -53,22 +53,34 @@ void StreamRows::multiply_for_input_gradient(const LinearWeight& weight, const M
 
 namespace {
 
+/// `features`: the gradient of the adapter's.
+void adapted_input_gradient(const TrainingContext& context, const LinearOperand& dy,
+                            const LinearWeight& weight, const Matrix& features, const Matrix& dx) {
+  context.sum_over_tensor_ranks(dx, [&](const Matrix& partial) {
+    linear_input_gradient(context, dy, weight, partial);
+    adapt_input_gradient(context, features, weight.adapter, partial);
+  });
+}
+
 void frozen_linear_backward(const TrainingContext& context, const LinearOperand& x, const LinearOperand& dy,
                             const LinearWeight& weight, const Matrix& dx, const Adapter& gradient) {
   const Adapter& adapter = weight.adapter;
+  if (adapter.empty() && dx.empty()) return;
   if (adapter.empty()) return linear_input_gradient_over_tensor_ranks(context, dy, weight, dx);
   Tensor features = feature_gradient(context, dy.values(), adapter);
-  if (!dx.empty()) {
-    context.sum_over_tensor_ranks(dx, [&](const Matrix& partial) {
-      linear_input_gradient(context, dy, weight, partial);
-      adapt_input_gradient(context, features, adapter, partial);
-    });
-  }
+  if (!dx.empty()) adapted_input_gradient(context, dy, weight, features, dx);
   const LinearOperand rows = gather_rows(context, x);
   adapter_gradients(context, dy.values(), rows.values(), adapter, std::move(features), gradient);
 }
 
 }  // namespace
+
+void stream_input_gradient(const TrainingContext& context, const LinearOperand& dy,
+                           const LinearWeight& weight, const Matrix& dx) {
+  if (weight.adapter.empty()) return linear_input_gradient_over_tensor_ranks(context, dy, weight, dx);
+  const Tensor features = feature_gradient(context, dy.values(), weight.adapter);
+  adapted_input_gradient(context, dy, weight, features, dx);
+}
 
 void linear_output_gradients(const TrainingContext& context, const LinearOperand& dy, const LinearOperand& x,
                              const LinearWeight& weight, const Matrix& dx, const LinearGradient& gradient,

@@ -39,6 +39,10 @@ void linear_output_gradients(const TrainingContext& context, const LinearOperand
                              const LinearWeight& weight, const Matrix& dx, const LinearGradient& gradient,
                              const Matrix& wide_dy, const Matrix& dbias);
 
+/// dx (R, h) = dy·W, and the adapter's part of it, summed over the tensor ranks.
+void stream_input_gradient(const TrainingContext& context, const LinearOperand& dy,
+                           const LinearWeight& weight, const Matrix& dx);
+
 /// Both gradients of a layer's product y = x·Wᵀ + b that reads the stream: dx (R, h) from dy (T, out),
 /// summed over the tensor ranks; dW += dyᵀ·x; dbias += column sums of `wide_dy`. dy may be `wide_dy`
 /// quantized. With tensor_overlap x is gathered during the first product and the sum scattered during the

@@ -22,6 +22,21 @@ LinearOperand input_of(const Pass& pass, const LayerLinear& of, Slot x) {
   return of.fp8->input.read(operand.values(), "quantized attention");
 }
 
+/// False of a frozen layer without an adapter.
+bool trains(const Pass& pass, const LayerLinear& of) {
+  return !pass.context.frozen || !(of.layer->adapter_values().*of.adapter).empty();
+}
+
+/// Weight gradients in an action of their own, or those of an adapter. All rows of dy and x.
+void weight_gradients(Pass& pass, const LayerLinear& of, const LayerMatrices& gradients,
+                      const LinearOperand& dy, const LinearOperand& x, const Matrix& wide_dy) {
+  if (!pass.context.frozen)
+    return linear_weight_gradient(pass.context, dy, x, gradients.*of.matrix, wide_dy, of.bias_gradient);
+  const Adapter& adapter = of.layer->adapter_values().*of.adapter;
+  adapter_gradients(pass.context, dy.values(), x.values(), adapter,
+                    feature_gradient(pass.context, dy.values(), adapter), gradients.adapters.*of.adapter);
+}
+
 void column_gradients(Pass& pass, const LayerLinear& of, Slot x, Slot dy, Slot dx) {
   const LayerMatrices gradients = pass.open(*of.layer);
   const LinearOperand operand = quantized_gradient(pass, of, dy);
@@ -31,16 +46,17 @@ void column_gradients(Pass& pass, const LayerLinear& of, Slot x, Slot dy, Slot d
 }
 
 void column_input_gradient(Pass& pass, const LayerLinear& of, Slot dy, Slot dx) {
+  if (!dx) return;
   const LinearOperand operand = quantized_gradient(pass, of, dy);
-  linear_input_gradient_over_tensor_ranks(pass.context, operand, pass.weights().*of.weight,
-                                          pass.make_stream(dx));
+  stream_input_gradient(pass.context, operand, pass.weights().*of.weight, pass.make_stream(dx));
 }
 
 void column_weight_gradient(Pass& pass, const LayerLinear& of, Slot x, Slot dy) {
   const LayerMatrices gradients = pass.open(*of.layer);
+  if (!trains(pass, of)) return;
   const LinearOperand operand = quantized_gradient(pass, of, dy);
   const LinearOperand rows = gather_rows(pass.context, pass.operand(x));
-  linear_weight_gradient(pass.context, operand, rows, gradients.*of.matrix, pass[dy], of.bias_gradient);
+  weight_gradients(pass, of, gradients, operand, rows, pass[dy]);
 }
 
 Matrix make_input_gradient(Pass& pass, const LayerLinear& of, Slot dx) {
@@ -61,15 +77,20 @@ void row_gradients(Pass& pass, const LayerLinear& of, Slot x, Slot dy, Slot dx) 
 void row_input_gradient(Pass& pass, const LayerLinear& of, Slot dy, Slot dx) {
   const LinearOperand own = quantized_gradient(pass, of, dy);
   StreamRows rows(pass.context, own, false);
-  rows.multiply_for_input_gradient(pass.weights().*of.weight, make_input_gradient(pass, of, dx));
+  const LinearWeight& weight = pass.weights().*of.weight;
+  const Matrix to = make_input_gradient(pass, of, dx);
+  rows.multiply_for_input_gradient(weight, to);
+  if (weight.adapter.empty()) return;
+  const Tensor features = feature_gradient(pass.context, rows.all().values(), weight.adapter);
+  adapt_input_gradient(pass.context, features, weight.adapter, to);
 }
 
 void row_weight_gradient(Pass& pass, const LayerLinear& of, Slot x, Slot dy) {
   const LayerMatrices gradients = pass.open(*of.layer);
+  if (!trains(pass, of)) return;
   const LinearOperand own = quantized_gradient(pass, of, dy);
   const LinearOperand rows = gather_rows(pass.context, own);
-  linear_weight_gradient(pass.context, rows, input_of(pass, of, x), gradients.*of.matrix, pass[dy],
-                         of.bias_gradient);
+  weight_gradients(pass, of, gradients, rows, input_of(pass, of, x), pass[dy]);
 }
 
 }  // namespace

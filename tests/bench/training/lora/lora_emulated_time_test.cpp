@@ -17,6 +17,7 @@ struct Case {
   bool overlap = true;
   Frozen frozen = Frozen::lora;
   bool experts = false;
+  const char* schedule = "1f1b";
 };
 constexpr Case kCases[] = {
     {{1, 1, 1}, LoraTargets::qkv},
@@ -32,6 +33,8 @@ constexpr Case kCases[] = {
     {{1, 1, 1}, LoraTargets::all, 0, true, Frozen::canonical_lora},
     {{2, 1, 1}, LoraTargets::all, 0, true, Frozen::canonical_lora},
     {{1, 1, 1}, LoraTargets::attention, 0, true, Frozen::lora, true},
+    {{1, 2, 1}, LoraTargets::all, 0, true, Frozen::lora, false, "zb-h1"},
+    {{2, 1, 1}, LoraTargets::attention, 0, true, Frozen::lora, true, "zb-h1"},
     {{2, 1, 1}, LoraTargets::attention, 0, true, Frozen::lora, true},
     {{1, 1, 2}, LoraTargets::attention, 0, true, Frozen::lora, true},
 };
@@ -55,6 +58,7 @@ RunConfig config_of(const Case& c) {
   config.parallel.sequence_parallel = c.layout.tensor > 1;
   config.measure.warmup_steps = 1;
   config.measure.steps = 1;
+  config.parallel.pp.schedule = c.schedule;
   set_layout(config, c.layout);
   if (c.experts) config.parallel.expert = c.layout.data;
   return config;
