@@ -16,7 +16,14 @@ TEST(MixtureChecks, SayWhatDoesNotFitInOneLine) {
        "fp8_format: found hybrid with mixtral-8x7b, a mixture of experts, and moe_token_dispatcher_type "
        "allgather"},
       {"model=mixtral-8x7b fp8_format=e4m3 tp=2 world_size=2 sequence_parallel=true etp=1",
-       "fp8_format: found e4m3 with mixtral-8x7b, a mixture of experts, and expert_tensor_parallel_size 1"},
+       "fp8_recipe: found delayed with mixtral-8x7b, a mixture of experts, and expert_tensor_parallel_size "
+       "1"},
+      {"model=mixtral-8x7b fp8_format=e4m3 fp8_recipe=tensorwise tp=2 world_size=2 sequence_parallel=true "
+       "etp=1",
+       ""},
+      {"model=mixtral-8x7b frozen=lora", ""},
+      {"model=mixtral-8x7b frozen=lora lora_targets=all",
+       "lora_targets: found all with mixtral-8x7b, a mixture of experts, whose experts have no adapters"},
       {"model=qwen2-57b-a14b fp8_format=hybrid", "8 shared expert's columns",
        [](RunConfig& c) { c.model.mixture.shared = 8; }},
       {"model=mixtral-8x7b tp=2 world_size=2 sequence_parallel=true tp_comm_overlap=true", ""},
