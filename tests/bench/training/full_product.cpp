@@ -167,12 +167,13 @@ class Product {
   /// In FP8 a number next to a rounding boundary comes out a step away when sums have another order. Delayed
   /// scales depend on the first tensor of a rank. fp8_step_test therefore compares those gradients. Context
   /// ranks have a capacity each, and drop other rows than one rank does. Rows of several ranks at one expert
-  /// have one scale.
+  /// have one scale, slices of an expert one each.
   static bool has_one_result(const RunConfig& config) {
     if (drops(config) && config.parallel.context > 1) return false;
-    return !config.numerics.fp8.on() || (config.numerics.fp8.recipe == Fp8Recipe::tensorwise &&
-                                         config.parallel.tensor == 1 && config.parallel.context == 1 &&
-                                         config.parallel.expert == 1 && !config.parallel.splits_vocabulary());
+    return !config.numerics.fp8.on() ||
+           (config.numerics.fp8.recipe == Fp8Recipe::tensorwise && config.parallel.tensor == 1 &&
+            config.parallel.context == 1 && config.parallel.expert == 1 &&
+            config.parallel.effective_expert_tensor() == 1 && !config.parallel.splits_vocabulary());
   }
 
   MpiCommunicator& communicator_for(const Layout& layout) {
