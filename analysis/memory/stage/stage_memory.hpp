@@ -118,6 +118,8 @@ class StageReplay {
   std::int64_t second_block_input() const {
     return second_reads_stream() ? bytes_.stream.tensor : second_norm_output();
   }
+  /// The model's first layer where adapters alone train: its input has no gradient.
+  bool is_lowest(std::int64_t layer) const { return s_.adapters.own && s_.place.first && layer == 0; }
   /// Rows from other ranks stay for a weight gradient.
   bool keeps_rows() const { return spread() && !s_.adapters.own; }
   /// Mask of the embedding that its backward reads, if it has one.

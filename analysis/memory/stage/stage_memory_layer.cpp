@@ -190,7 +190,7 @@ void StageReplay::mlp_backward(bool input) {
 }
 
 void StageReplay::layer_backward(std::int64_t layer) {
-  const bool lowest = s_.adapters.own && s_.place.first && layer == 0;  // its input has no gradient
+  const bool lowest = is_lowest(layer);
   feed_forward_again();
   drop_gradient(kWorkspace);
   if (experts_) {

@@ -31,7 +31,7 @@ void StageReplay::adapted_input_gradient(const ProductBytes& product, Adapted wh
 }
 
 void StageReplay::layer_backward_input(std::int64_t layer) {
-  const bool lowest = s_.adapters.own && s_.place.first && layer == 0;  // its input has no gradient
+  const bool lowest = is_lowest(layer);
   // With dropout the weight gradients need its result of dy and dmid, which are then freed.
   const bool received = layer == s_.layers - 1 && !s_.place.last;
   feed_forward_again();
@@ -115,11 +115,9 @@ void StageReplay::backward_input() {
 
 /// For a product whose result is added to the stream, and one that reads it. Frozen ones: their adapters'.
 void StageReplay::row_weight_gradient(const ProductBytes& product, Adapted which) {
-  if (s_.adapters.own && !adapted(which)) return;
-  take_stream_gradient();
-  weight_gradient(product);
-  adapter(which);
-  give_stream_gradient();
+  take(kWorkspace, bytes_.stream.quantized);
+  column_weight_gradient(product, which);
+  give(kWorkspace, bytes_.stream.quantized);
 }
 void StageReplay::column_weight_gradient(const ProductBytes& product, Adapted which) {
   if (s_.adapters.own && !adapted(which)) return;
@@ -151,9 +149,8 @@ void StageReplay::layer_backward_weight(std::int64_t layer) {
   } else {
     mlp_backward_weight(dy, one);
   }
-  const ProductBytes& projection = bytes_.attention.projection_product;
   take(kWorkspace, bytes_.attention.quantized_output);
-  row_weight_gradient(projection, kProjection);
+  row_weight_gradient(bytes_.attention.projection_product, kProjection);
   give(kWorkspace, bytes_.attention.quantized_output);
   give(kActivations, bytes_.attention.output);
   give(one ? dy : kActivations, bytes_.stream.tensor);  // dmid or dropped; of a parallel block dy

@@ -86,6 +86,7 @@ class Layer {
     const Matrix row = of_units.open(unit);
     return matrices(row, expert_unit < 0 ? row : of_units.open(expert_unit));
   }
+  /// Empty ones where a linear layer has no adapter.
   const LayerAdapters& adapter_values() const { return adapter_values_; }
   /// The unit that its gradients are in.
   int trained_unit() const { return adapter_unit >= 0 ? adapter_unit : unit; }
