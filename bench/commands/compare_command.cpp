@@ -15,6 +15,7 @@
 #include "bench/show/text/progress.hpp"
 #include "bench/show/text/record_stream.hpp"
 #include "bench/show/text/record_tables.hpp"
+#include "bench/show/text/wrap.hpp"
 #include "core/base/error.hpp"
 #include "core/base/one_line.hpp"
 #include "core/base/standard_streams.hpp"
@@ -29,11 +30,14 @@ struct CompareOptions {
   std::string other;
   std::string format = "table";
   std::string tolerance;
+  std::vector<std::string> columns;
   bool quiet = false;
 };
 
-std::string table_of(const std::vector<Record>& records) {
-  return fmt::format("{}\n{}\n", to_table(records, style_of_standard_output()), to_line(summarize(records)));
+std::string table_of(const std::vector<Record>& records, const std::vector<std::string>& columns) {
+  TableStyle style = style_of_standard_output();
+  style.columns = columns;
+  return within_terminal(fmt::format("{}\n{}\n", to_table(records, style), to_line(summarize(records))));
 }
 
 /// Formats for other programs.
@@ -61,6 +65,8 @@ void check_whole(const std::string& folder_or_file) {
 int compare(const CompareOptions& options) {
   check_whole(options.folder);
   if (!options.other.empty()) check_whole(options.other);
+  if (!options.columns.empty() && (options.format != "table" || !options.other.empty()))
+    throw InputError("--columns: found another output than the table of one folder; leave it out");
   std::string text;
   ExitCode code = ExitCode::done;
   if (!options.other.empty()) {
@@ -87,7 +93,7 @@ int compare(const CompareOptions& options) {
   } else if (options.format == "csv") {
     write_csv(stdout, RecordStream(options.folder));
   } else if (options.format == "table") {
-    text = table_of(load_figures(options.folder));
+    text = table_of(load_figures(options.folder), options.columns);
   } else {
     text = formats().at(options.format)(load_records(options.folder));
   }
@@ -117,6 +123,11 @@ void add_compare_command(CLI::App& app, CommandAction& action) {
       ->add_option("--tolerance", options->tolerance,
                    "Growth of step time or peak memory that counts as a regression, default 5%")
       ->type_name("PERCENT");
+  command
+      ->add_option("--columns", options->columns,
+                   "Columns of the table: keys that vary, memory, device, step, bubble, tokens")
+      ->delimiter(',')
+      ->type_name("NAME,...");
   command->callback([options, &app, &action] {
     action = [options, &app] {
       options->quiet = is_quiet(app);

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "analysis/predict/prediction_rows.hpp"
-#include "bench/commands/help/wrap.hpp"
+#include "bench/show/text/wrap.hpp"
 #include "core/config/compatibility.hpp"
 
 namespace plumbline {

@@ -11,7 +11,9 @@
 #include "bench/commands/number_range.hpp"
 #include "bench/show/history/history.hpp"
 #include "bench/show/history/regression.hpp"
+#include "bench/show/text/progress.hpp"
 #include "bench/show/text/record_stream.hpp"
+#include "bench/show/text/wrap.hpp"
 #include "core/base/error.hpp"
 
 namespace plumbline {
@@ -39,9 +41,10 @@ int run_history(const HistoryOptions& options) {
   for (const std::string& folder : options.folders)
     folders.push_back({short_name(folder), load_figures(folder)});
   const History history = history_of(folders, rule);
-  const std::string text = options.format == "json"   ? history_json(history)
-                           : options.format == "html" ? history_page(history)
-                                                      : history_text(history);
+  const std::string text = options.format == "json" ? history_json(history)
+                           : options.format == "html"
+                               ? history_page(history)
+                               : within_terminal(history_text(history, terminal_width(stdout)));
   std::fwrite(text.data(), 1, text.size(), stdout);
   return static_cast<int>(history.regressed() ? ExitCode::regressed : ExitCode::done);
 }

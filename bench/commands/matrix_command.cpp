@@ -16,6 +16,7 @@
 #include "bench/processes/hosts/chosen_hosts.hpp"
 #include "bench/processes/launch/launch.hpp"
 #include "bench/show/text/record_tables.hpp"
+#include "bench/show/text/wrap.hpp"
 #include "core/base/error.hpp"
 
 namespace plumbline {
@@ -98,7 +99,8 @@ int run_command(const MatrixCommand& command) {
   if (command.json) {
     write_json_array(stdout, records);
   } else {
-    fmt::print("{}\n{}\n", to_table(records, style_of_standard_output()), to_line(summarize(records)));
+    fmt::print("{}", within_terminal(fmt::format("{}\n{}\n", to_table(records, style_of_standard_output()),
+                                                 to_line(summarize(records)))));
   }
   return static_cast<int>(ending_of(result, command.predict_only));
 }

@@ -12,6 +12,8 @@
 #include "bench/matrix/oom_table.hpp"
 #include "bench/plan/plan.hpp"
 #include "bench/plan/reinforcement_parts.hpp"
+#include "bench/show/text/progress.hpp"
+#include "bench/show/text/wrap.hpp"
 #include "core/base/error.hpp"
 #include "core/config_text/config_keys.hpp"
 
@@ -107,7 +109,7 @@ int run_command(const OomCommand& command) {
     table.hypotheses.push_back(test_hypothesis(source, matrix, hypothesis));
   }
   table.edge = find_knife_edge(table.rows, records, matrix, peaks_of(source));
-  fmt::print("{}\n", command.json ? to_json(table) : to_text(table));
+  fmt::print("{}\n", command.json ? to_json(table) : within_terminal(to_text(table, terminal_width(stdout))));
   return static_cast<int>(ending_of(result, command.predict_only));
 }
 

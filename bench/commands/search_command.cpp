@@ -16,6 +16,7 @@
 #include "bench/commands/placement_answer.hpp"
 #include "bench/processes/launch/interrupts.hpp"
 #include "bench/show/text/progress.hpp"
+#include "bench/show/text/wrap.hpp"
 #include "bench/show/views/search_report.hpp"
 #include "core/base/error.hpp"
 #include "core/config_text/config_keys.hpp"
@@ -101,8 +102,9 @@ int run_search(const SearchOptions& options) {
   const std::vector<Candidate> best = answer.result.best;
   const auto shown = static_cast<std::size_t>(options.top);
   if (best.size() > shown) answer.result.best.resize(shown);
-  fmt::print("{}", options.json ? search_json(answer.result, answer.context)
-                                : search_text(answer.result, answer.context));
+  fmt::print("{}", options.json
+                       ? search_json(answer.result, answer.context)
+                       : within_terminal(search_text(answer.result, answer.context, terminal_width(stdout))));
   if (!options.export_to.empty())
     fmt::print("\n{}", best_launch(answer.config, best, options.export_to, options.quiet));
   return static_cast<int>(Interrupts::requested() ? ExitCode::rank_failed : ExitCode::done);

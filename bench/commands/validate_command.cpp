@@ -8,6 +8,7 @@
 #include "bench/commands/commands.hpp"
 #include "bench/plan/schedule_makers.hpp"
 #include "bench/show/text/progress.hpp"
+#include "bench/show/text/wrap.hpp"
 #include "bench/show/views/published_errors.hpp"
 #include "bench/show/views/validate_report.hpp"
 #include "core/base/atomic_file.hpp"
@@ -70,7 +71,8 @@ int validate(const ValidateOptions& options) {
     throw InputError(fmt::format("validate: --table: found {}, expected one of {}", options.only, names));
   }
   if (!options.plot.empty()) write_whole_file(options.plot, validation_svg(compared));
-  fmt::print("{}", text_of(compared, options));
+  const std::string text = text_of(compared, options);
+  fmt::print("{}", options.json ? text : within_terminal(text));
   // Rows that are not modelled yet are expected; unreadable ones are for the user to correct.
   const std::vector<std::string> unreadable = unreadable_lines(compared);
   if (unreadable.empty()) return static_cast<int>(ExitCode::done);

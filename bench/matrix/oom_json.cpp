@@ -9,6 +9,8 @@ namespace {
 OrderedJson to_json(const FitVerdict& verdict, Bytes budget) {
   OrderedJson json;
   json["status"] = name_of(verdict.status);
+  if (!verdict.verdict.empty()) json["verdict"] = verdict.verdict;
+  if (verdict.chance) json["chance"] = *verdict.chance;
   if (!verdict.peak) return json;
   json["peak_bytes"] = verdict.peak->value;
   if (budget.value > 0) json["margin_bytes"] = (budget - *verdict.peak).value;

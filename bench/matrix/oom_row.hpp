@@ -18,6 +18,9 @@ struct FitVerdict {
   int rank = 0;                // whose peak it is
   Category category = Category::workspace;  // that holds most at that peak
   Bytes category_bytes;
+  std::string verdict{};           // of a prediction: fits, tight, does not fit, unknown
+  std::optional<double> chance{};  // likewise: that it does not fit
+  std::string text{};              // likewise: both, for people
 };
 
 struct OomRow {

@@ -34,8 +34,11 @@ OomRow row_of(const MatrixCell& cell, const Record& record, const Fit& fit, std:
   row.published = published;
   row.reason = record.reason;
   if (record.prediction) {
-    row.predicted =
-        verdict_of(record.prediction->memory, record.prediction->fits ? Status::ok : Status::oom, fit);
+    const PredictionReport& prediction = *record.prediction;
+    row.predicted = verdict_of(prediction.memory, prediction.fits ? Status::ok : Status::oom, fit);
+    row.predicted->verdict = prediction.verdict;
+    row.predicted->text = verdict_text(prediction);
+    row.predicted->chance = prediction.chance;
   }
   if (record.measurement) {
     row.measured = verdict_of(record.measurement->memory, record.status, fit);

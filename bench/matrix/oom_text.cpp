@@ -6,6 +6,7 @@
 #include "bench/matrix/oom_table.hpp"
 #include "bench/matrix/tightest_cell.hpp"
 #include "bench/show/text/record_tables.hpp"
+#include "bench/show/text/text_table.hpp"
 #include "core/base/byte_text.hpp"
 
 namespace plumbline {
@@ -21,59 +22,42 @@ std::string peak_of(const std::optional<FitVerdict>& verdict, const ByteUnit& un
   return verdict && verdict->peak ? unit.of(*verdict->peak) : "-";
 }
 
-class TextGrid {
- public:
-  explicit TextGrid(std::vector<std::string> titles) { lines_.push_back(std::move(titles)); }
-  void add(std::vector<std::string> line) { lines_.push_back(std::move(line)); }
-  std::string text() const {
-    std::string text;
-    std::vector<std::size_t> widths(lines_.front().size());
-    for (const auto& line : lines_) {
-      for (std::size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], line[i].size());
-    }
-    for (const auto& line : lines_) {
-      for (std::size_t i = 0; i < line.size(); ++i) {
-        text += i + 1 == line.size() ? line[i] : fmt::format("{:<{}}  ", line[i], widths[i]);
-      }
-      text += '\n';
-    }
-    return text;
-  }
-
- private:
-  std::vector<std::vector<std::string>> lines_;
-};
-
-std::string cells_text(const std::vector<OomRow>& rows, const ByteUnit& unit) {
+std::string cells_text(const std::vector<OomRow>& rows, const ByteUnit& unit, int width) {
   if (rows.empty()) return "no cells\n";
-  std::vector<std::string> titles;
-  for (const auto& [key, value] : rows.front().cell.values) titles.push_back(title_of(key));
+  TextTable table;
+  for (const auto& [key, value] : rows.front().cell.values) table.column(title_of(key), true);
+  const std::size_t keys = rows.front().cell.values.size();
   const std::string peak = fmt::format("peak {}", unit.name);
-  titles.insert(titles.end(), {"published", "predicted", peak, "margin bytes", "peak rank, largest category",
-                               "measured", peak, "difference bytes"});
-  TextGrid grid(titles);
+  table.column("published", true);
+  table.column("predicted", true);
+  table.column(peak);
+  table.column("margin bytes");
+  table.column("measured", true);
+  table.column(peak);
+  table.column("difference bytes");
+  table.column("peak rank, largest category", true);
   for (const OomRow& row : rows) {
     std::vector<std::string> line;
     for (const auto& [key, value] : row.cell.values) line.push_back(value);
-    line.resize(titles.size() - 8, "-");
+    line.resize(keys, "-");
     line.push_back(row.published ? word_of(*row.published) : "-");
-    line.push_back(row.predicted ? word_of(row.predicted->status) : "-");
+    line.push_back(row.predicted ? row.predicted->text : "-");
     line.push_back(peak_of(row.predicted, unit));
     const bool known = row.predicted && row.predicted->peak;
     line.push_back(known && row.budget.value > 0 ? signed_digits((row.budget - *row.predicted->peak).value)
                                                  : "-");
-    line.push_back(known ? fmt::format("rank {}: {} {} {}", row.predicted->rank,
-                                       name_of(row.predicted->category),
-                                       unit.of(row.predicted->category_bytes), unit.name)
-                         : "-");
     line.push_back(row.measured ? word_of(row.measured->status) : "-");
     line.push_back(peak_of(row.measured, unit));
     line.push_back(known && row.measured && row.measured->peak
                        ? signed_digits((*row.predicted->peak - *row.measured->peak).value)
                        : "-");
-    grid.add(std::move(line));
+    line.push_back(known ? fmt::format("rank {}: {} {} {}", row.predicted->rank,
+                                       name_of(row.predicted->category),
+                                       unit.of(row.predicted->category_bytes), unit.name)
+                         : "-");
+    table.row(std::move(line));
   }
-  return grid.text();
+  return table.text(width);
 }
 
 std::string agreement_text(const OomTable& table) {
@@ -91,10 +75,16 @@ std::string agreement_text(const OomTable& table) {
   return text;
 }
 
-std::string hypotheses_text(const std::vector<HypothesisRow>& rows, const ByteUnit& unit) {
-  TextGrid grid({"hypothesis", fmt::format("budget {}", unit.name), "right", "wrong",
-                 fmt::format("consistent budgets {}", unit.name), "largest that fits: margin",
-                 "smallest OOM: margin", ""});
+std::string hypotheses_text(const std::vector<HypothesisRow>& rows, const ByteUnit& unit, int width) {
+  TextTable table;
+  table.column("hypothesis", true);
+  table.column(fmt::format("budget {}", unit.name));
+  table.column("right");
+  table.column("wrong");
+  table.column(fmt::format("consistent budgets {}", unit.name), true);
+  table.column("largest that fits: margin");
+  table.column("smallest OOM: margin");
+  table.column("", true);
   for (const HypothesisRow& row : rows) {
     std::string range = "-";
     if (row.fitting && row.missing) {
@@ -105,11 +95,11 @@ std::string hypotheses_text(const std::vector<HypothesisRow>& rows, const ByteUn
     const auto margin = [&](const std::optional<Bytes>& peak) {
       return peak && row.budget.value > 0 ? signed_digits((row.budget - *peak).value) : "-";
     };
-    grid.add({row.name, row.budget.value > 0 ? unit.of(row.budget) : "none", std::to_string(row.right),
-              std::to_string(row.wrong), range, margin(row.fitting), margin(row.missing),
-              row.explains() ? "consistent with all published outcomes" : ""});
+    table.row({row.name, row.budget.value > 0 ? unit.of(row.budget) : "none", std::to_string(row.right),
+               std::to_string(row.wrong), range, margin(row.fitting), margin(row.missing),
+               row.explains() ? "consistent with all published outcomes" : ""});
   }
-  return grid.text();
+  return table.text(width);
 }
 
 /// For the whole table: of its budgets and peaks.
@@ -126,11 +116,11 @@ ByteUnit unit_of(const OomTable& table) {
 
 }  // namespace
 
-std::string to_text(const OomTable& table) {
+std::string to_text(const OomTable& table, int width) {
   const ByteUnit unit = unit_of(table);
-  std::string text = cells_text(table.rows, unit) + '\n' + agreement_text(table);
+  std::string text = cells_text(table.rows, unit, width) + '\n' + agreement_text(table);
   if (!table.source.empty()) text += fmt::format("published: {}\n", table.source);
-  if (!table.hypotheses.empty()) text += '\n' + hypotheses_text(table.hypotheses, unit);
+  if (!table.hypotheses.empty()) text += '\n' + hypotheses_text(table.hypotheses, unit, width);
   if (table.edge) text += '\n' + to_text(*table.edge);
   for (const OomRow& row : table.rows) {
     // Out of memory as predicted needs no explanation.

@@ -48,6 +48,12 @@ MemoryReport MemoryReport::of(std::vector<RankMemoryReport> ranks) {
   return report;
 }
 
+std::string verdict_text(const PredictionReport& prediction) {
+  if (prediction.verdict.empty()) return prediction.fits ? "fits" : "does not fit";
+  if (prediction.verdict != "tight" || !prediction.chance) return prediction.verdict;
+  return fmt::format("{} ({:.0f} %)", prediction.verdict, 100 * *prediction.chance);
+}
+
 std::string why_not_fitting(const PredictionReport& prediction) {
   const DeviceMemoryRow* row = prediction.device_memory ? prediction.device_memory->fullest() : nullptr;
   if (row == nullptr || row->needed() <= prediction.device_memory->device)

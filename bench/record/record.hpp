@@ -86,6 +86,9 @@ struct PredictionReport {
   std::optional<double> chance{};  // that it does not fit; nothing: no published run is comparable
 };
 
+/// "fits", "tight (23 %)", "does not fit", "unknown".
+std::string verdict_text(const PredictionReport& prediction);
+
 /// One line on a prediction that does not fit: by device memory and allocator margin, or by the memory
 /// budget.
 std::string why_not_fitting(const PredictionReport& prediction);

@@ -16,7 +16,9 @@ std::optional<std::string> world_size_limit(const C& c) {
   const ParallelConfig& p = c.parallel;
   if (p.world_size % p.model_ranks() == 0) return std::nullopt;
   return fmt::format(
-      "world_size: found {}, expected a multiple of tensor x pipeline x context parallel size = {} x {} x {}",
+      "world_size: found {}, expected a multiple of tensor x pipeline x context parallel size = {} x {} x "
+      "{}; "
+      "change world_size (--gpus)",
       p.world_size, p.tensor, p.pipeline, p.context);
 }
 

@@ -160,7 +160,8 @@ std::optional<LaunchFile> read_one(std::string_view text, const std::string& nam
     return megatron_of(std::move(*found), name, beside);
   if (const auto job = depth < kMostSubmitted ? submitted_script(text, name, other, beside) : std::nullopt)
     return read_one(job->text, job->name, other, job->beside, depth + 1);
-  for (const std::string& note : read_shell_script(text, name, other, beside.variables).notes) {
+  for (const std::string& note :
+       read_shell_script(text, name, other, beside.variables, beside.exported).notes) {
     if (note.find("` is not read") == std::string::npos) continue;
     throw InputError(
         fmt::format("{}: found a script without arguments of training, expected them: {}, which may have "

@@ -263,7 +263,7 @@ LaunchFile (*reader_of(const Words& words, Command& command))(const Command&) {
 
 std::optional<LaunchFile> program_launch(std::string_view text, const std::string& name,
                                          const OtherFile& other, const BesideFile& beside) {
-  const ShellScript script = read_shell_script(text, name, other, beside.variables);
+  const ShellScript script = read_shell_script(text, name, other, beside.variables, beside.exported);
   std::optional<Command> found;
   LaunchFile (*read)(const Command&) = nullptr;
   for (const ShellCommand& each : script.commands) {

@@ -39,6 +39,8 @@ std::optional<SubmittedScript> started_by(const ShellCommand& command, const Oth
       const std::string& word = words[option].text;
       options += " " + (word == "-N" ? "--nodes" : word);
     }
+    for (const auto& [name, value] : found.beside.variables)
+      if (!beside.variables.contains(name)) found.beside.exported.insert(name);
     if (!options.empty()) found.text += "\n#SBATCH" + options + "\n";
     for (std::size_t argument = i + 1; argument < words.size(); ++argument)
       if (words[argument].known) found.beside.variables[std::to_string(argument - i)] = words[argument].text;
@@ -53,7 +55,7 @@ std::optional<SubmittedScript> submitted_script(std::string_view text, const std
                                                 const OtherFile& other, const BesideFile& beside) {
   if (!other) return std::nullopt;
   std::optional<SubmittedScript> only;
-  const ShellScript script = read_shell_script(text, name, other, beside.variables);
+  const ShellScript script = read_shell_script(text, name, other, beside.variables, beside.exported);
   for (const ShellCommand& command : script.commands) {
     if (command.words.size() < 2 || !command.doubt.empty() || !is_starter(command.words.front().text))
       continue;

@@ -80,6 +80,18 @@ class Shape {
     }
   }
 
+  /// "1B2 in row 2, column 5": the first action of the last micro-batch.
+  std::string last_microbatch() const {
+    for (std::size_t row = 0; row < schedule_.actions.size(); ++row) {
+      for (std::size_t i = 0; i < schedule_.actions[row].size(); ++i) {
+        const Action& action = schedule_.actions[row][i];
+        if (is_compute(action.type) && action.microbatch + std::uint64_t{1} == counts_.microbatches)
+          return fmt::format("{} in row {}, column {}", to_string(action), row + 1, columns_[row][i]);
+      }
+    }
+    return "its actions";
+  }
+
   /// Names the first stage that lacks an F, and the first cell that shows it.
   [[noreturn]] void report_gap() const {
     std::size_t stage = 0;
@@ -114,9 +126,9 @@ class Shape {
       shown = i;
       if (actions[i].microbatch >= missing) break;
     }
-    fail(
-        row, shown,
-        fmt::format("{}F{} is missing, the file has {} micro-batches", stage, missing, counts_.microbatches));
+    fail(row, shown,
+         fmt::format("{}F{} is missing, the file has {} micro-batches by {}", stage, missing,
+                     counts_.microbatches, last_microbatch()));
   }
 
   Schedule& schedule_;

@@ -4,7 +4,7 @@
 #include <cctype>
 
 #include "bench/commands/help/help_files.hpp"
-#include "bench/commands/help/wrap.hpp"
+#include "bench/show/text/wrap.hpp"
 
 namespace plumbline {
 namespace {

@@ -6,7 +6,7 @@
 #include <array>
 
 #include "bench/commands/help/config_notes.hpp"
-#include "bench/commands/help/wrap.hpp"
+#include "bench/show/text/wrap.hpp"
 
 namespace plumbline {
 namespace {

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cctype>
 
-#include "bench/commands/help/wrap.hpp"
 #include "bench/show/text/record_tables.hpp"
+#include "bench/show/text/wrap.hpp"
 
 namespace plumbline {
 namespace {

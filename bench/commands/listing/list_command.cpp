@@ -17,6 +17,9 @@
 #include "bench/commands/help/described.hpp"
 #include "bench/commands/help/help_files.hpp"
 #include "bench/commands/schedules/schedule_list.hpp"
+#include "bench/show/text/progress.hpp"
+#include "bench/show/text/text_table.hpp"
+#include "bench/show/text/wrap.hpp"
 #include "core/base/json_keys.hpp"
 #include "core/base/output_json.hpp"
 #include "core/config/families/executed_model.hpp"
@@ -25,26 +28,17 @@
 namespace plumbline {
 namespace {
 
-/// Rows of text under titles; every column but the first and the last is a number.
-std::string listing(const std::vector<std::string>& titles,
+/// Rows of text under titles; every column but the first and the last is a number. `spare`: titles of columns
+/// that a narrow terminal leaves out.
+std::string listing(const std::vector<std::string>& titles, const std::vector<std::string>& spare,
                     const std::vector<std::vector<std::string>>& rows) {
-  std::vector<std::size_t> widths;
-  widths.reserve(titles.size());
-  for (const std::string& title : titles) widths.push_back(title.size());
-  for (const auto& row : rows) {
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  TextTable table;
+  for (const std::string& title : titles) {
+    const bool words = &title == &titles.front() || &title == &titles.back();
+    table.column(title, words, std::find(spare.begin(), spare.end(), title) != spare.end());
   }
-  const auto line = [&](const std::vector<std::string>& cells) {
-    std::string text = fmt::format("{:<{}}", cells.front(), widths.front());
-    for (std::size_t i = 1; i < cells.size(); ++i) {
-      text += i + 1 == cells.size() ? "  " + cells[i] : fmt::format("  {:>{}}", cells[i], widths[i]);
-    }
-    text.erase(text.find_last_not_of(' ') + 1);
-    return text + '\n';
-  };
-  std::string text = line(titles);
-  for (const auto& row : rows) text += line(row);
-  return text;
+  for (const auto& row : rows) table.row(row);
+  return table.text(terminal_width(stdout));
 }
 
 OrderedJson models_json() {
@@ -80,7 +74,7 @@ std::string models_text() {
   }
   return listing({"model", "parameters, B", "active", "layers", "hidden", "heads", "KV heads", "experts",
                   "vocabulary", "executed", "architecture"},
-                 rows);
+                 {"active", "vocabulary", "architecture"}, rows);
 }
 
 /// Source of the matrix units' peak: the entry's own, or that of the entry it is based on.
@@ -127,7 +121,7 @@ std::string hardware_text() {
   }
   return listing({"hardware", "memory, GiB", "TB/s", "bf16 TFLOP/s", "fp8", "fp4", "GPUs per node",
                   "source of the peak"},
-                 rows);
+                 {"source of the peak"}, rows);
 }
 
 std::vector<std::string> recipes_of(const Software& software) {
@@ -194,7 +188,7 @@ std::string software_text() {
   }
   return listing({"software", "tasks", "FSDP", "MoE", "FP8 recipes", "NVFP4", "dense runs", "MoE runs",
                   "schedules"},
-                 rows) +
+                 {"schedules"}, rows) +
          "runs: published runs to compare with (plumbline validate)\n\n" + meanings;
 }
 
@@ -228,7 +222,7 @@ void add_list_command(CLI::App& app, CommandAction& action) {
     action = [=] {
       const auto kind = std::find_if(listed_kinds().begin(), listed_kinds().end(),
                                      [&](const Kind& each) { return each.name == *asked; });
-      fmt::print("{}", *json ? output_json(kind->json(), 2) + "\n" : kind->text());
+      fmt::print("{}", *json ? output_json(kind->json(), 2) + "\n" : within_terminal(kind->text()));
       return 0;
     };
   });

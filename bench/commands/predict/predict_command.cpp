@@ -24,7 +24,9 @@
 #include "bench/plan/plan.hpp"
 #include "bench/plan/prediction_parts.hpp"
 #include "bench/plan/what_would_fit.hpp"
+#include "bench/show/text/progress.hpp"
 #include "bench/show/text/still_working.hpp"
+#include "bench/show/text/wrap.hpp"
 #include "bench/show/views/cost_table.hpp"
 #include "bench/show/views/generation_summary.hpp"
 #include "bench/show/views/predict_formulas.hpp"
@@ -125,7 +127,7 @@ int predict_one_generation(const PredictOptions& options, const RunConfig& confi
   if (options.json) {
     fmt::print("{}\n", output_json(generation_json(config, hardware, prediction), 2));
   } else {
-    fmt::print("{}", generation_text(config, hardware, prediction));
+    fmt::print("{}", within_terminal(generation_text(config, hardware, prediction)));
     if (options.explain) fmt::print("{}", cost_table(prediction.lines));
   }
   return static_cast<int>(prediction.fits ? ExitCode::done : ExitCode::does_not_fit);
@@ -149,7 +151,7 @@ int predict_one_reinforcement(const PredictOptions& options, const RunConfig& co
   if (options.json)
     fmt::print("{}\n", output_json(reinforcement_json(config, hardware, prediction), 2));
   else
-    fmt::print("{}", reinforcement_text(config, hardware, prediction));
+    fmt::print("{}", within_terminal(reinforcement_text(config, hardware, prediction)));
   draw_phases(options.files, config, prediction);
   if (!prediction.fits) {
     const std::optional<std::string> change = fitting_change(config, hardware, step_for);
@@ -221,22 +223,22 @@ int predict_one(const PredictOptions& options) {
     if (options.what_limits) json["what_limits"] = OrderedJson::parse(what_limits_json(config));
     fmt::print("{}\n", output_json(json, 2));
   } else {
-    fmt::print(
-        "{}{}{}",
-        prediction_summary(config, record, prediction, comparable_figures(config, hardware, prediction)),
-        side_by_side(record), trust_text(config, hardware, prediction));
-    if (!packed.lengths.empty()) fmt::print("{}", describe(packed, packed_into));
-    if (routings) fmt::print("{}", describe(*routings, config, prediction.fit.budget));
-    fmt::print("{}", vocabulary_report(config, schedule, prediction, hardware, schedule_for));
-    fmt::print("{}", context_report(config, step, prediction, hardware));
+    std::string text = prediction_summary(
+        config, record, prediction, comparable_figures(config, hardware, prediction), terminal_width(stdout));
+    text += side_by_side(record) + trust_text(config, hardware, prediction);
+    if (!packed.lengths.empty()) text += describe(packed, packed_into);
+    if (routings) text += describe(*routings, config, prediction.fit.budget);
+    text += vocabulary_report(config, schedule, prediction, hardware, schedule_for);
+    text += context_report(config, step, prediction, hardware);
     if (options.explain) {
-      fmt::print("{}", cost_table(prediction.lines));
-      fmt::print("{}", to_text(formulas));
-      fmt::print("\n{}\n", explain_throughput(config, prediction.throughput, schedule.stages_per_route()));
+      text += cost_table(prediction.lines) + to_text(formulas);
+      text += fmt::format("\n{}\n",
+                          explain_throughput(config, prediction.throughput, schedule.stages_per_route()));
     }
+    fmt::print("{}", within_terminal(text));
     fmt::print("{}", timeline);
     if (options.what_limits) working.now("computing sensitivities");
-    if (options.what_limits) fmt::print("\n{}", what_limits_text(config));
+    if (options.what_limits) fmt::print("\n{}", within_terminal(what_limits_text(config)));
   }
   if (!prediction.fit.fits) {
     working.now("searching changes that fit");

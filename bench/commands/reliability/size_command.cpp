@@ -12,6 +12,7 @@
 #include "bench/measure/machine/named_hardware.hpp"
 #include "bench/show/text/figures.hpp"
 #include "bench/show/text/progress.hpp"
+#include "bench/show/text/wrap.hpp"
 #include "bench/show/views/size/size_report.hpp"
 #include "core/base/atomic_file.hpp"
 #include "core/base/error.hpp"
@@ -81,7 +82,7 @@ int run_size(const SizeOptions& options) {
   if (!options.plot.empty()) write_whole_file(options.plot, size_svg(answer));
   fmt::print("{}", options.json  ? output_json(size_json(answer), 2) + "\n"
                    : options.csv ? size_csv(answer)
-                                 : size_text(answer));
+                                 : within_terminal(size_text(answer, terminal_width(stdout))));
   return static_cast<int>(ExitCode::done);
 }
 

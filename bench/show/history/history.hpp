@@ -48,8 +48,8 @@ struct History {
 /// no noise: every change beyond the tolerance counts.
 History history_of(const std::vector<HistoryFolder>& folders, const ChangeRule& rule);
 
-/// Lines for a terminal.
-std::string history_text(const History& history);
+/// Lines for a terminal, in tables of `width` columns (0: no limit).
+std::string history_text(const History& history, int width = 0);
 /// {"folders": [{"name", "version"}], "cells": [{"cell", "step_s": [], "peak_bytes": []}], "changes":
 /// [{"cell", "what", "folder", "before", "after", "relative", "probability", "loss"}], "notes",
 /// "regressed"}.

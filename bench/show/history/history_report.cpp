@@ -20,6 +20,7 @@ namespace plumbline {
 namespace {
 
 constexpr std::size_t kLongestFolder = 40;
+constexpr std::size_t kLongestCell = 60;
 constexpr std::size_t kCurveBins = 24;  // characters of a terminal's curve
 
 struct Ends {
@@ -143,7 +144,7 @@ std::string cell_svg(const History& history, std::size_t cell) {
 
 }  // namespace
 
-std::string history_text(const History& history) {
+std::string history_text(const History& history, int width) {
   TextTable table;
   table.column("cell", true);
   for (const char* title : {"first", "newest", "change", "peak"}) table.column(title);
@@ -152,7 +153,8 @@ std::string history_text(const History& history) {
     const Ends steps = ends_of(cell.steps);
     const Ends peaks = ends_of(cell.peaks);
     const bool known = steps.known > 0;
-    table.row({cell.name, known ? readable_time(steps.first) : "-", known ? readable_time(steps.last) : "-",
+    table.row({printable(cell.name, kLongestCell), known ? readable_time(steps.first) : "-",
+               known ? readable_time(steps.last) : "-",
                known ? readable_percent(steps.last / steps.first - 1) : "-",
                peaks.known > 0 ? readable_bytes(peaks.last) : "-", curve_of(cell.steps)});
   }
@@ -160,7 +162,7 @@ std::string history_text(const History& history) {
   if (!history.folders.empty())
     text = fmt::format("{} folders, {} to {}\n", history.folders.size(), folder_name(history, 0),
                        folder_name(history, history.folders.size() - 1));
-  text += table.text();
+  text += table.text(width);
   for (const HistoryChange& change : history.changes)
     text += fmt::format("{} {}\n", change.loss() ? "worse:" : "better:", change_line(history, change));
   for (const std::string& note : history.notes) text += note + '\n';

@@ -141,7 +141,8 @@ int count_of_kind(const Regression& regression, Change::Kind kind) {
 
 std::string summary_of_changes(const Regression& regression, double tolerance) {
   return fmt::format(
-      "{} cells compared, tolerance {:.4g} %: {} slower or larger, {} faster or smaller than predicted{}{}{}",
+      "{} cells compared, tolerance {:.4g} %: {} slower or larger, {} faster or smaller without a reason in "
+      "the prediction{}{}{}",
       regression.compared, 100 * tolerance, count_of_kind(regression, Change::Kind::loss),
       count_of_kind(regression, Change::Kind::unexplained_gain),
       regression.within_noise == 0

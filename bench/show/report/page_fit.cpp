@@ -63,10 +63,10 @@ std::string column_key(const std::map<std::string, Values>& values) {
   return best;
 }
 
-std::string verdict(const char* who, bool fits, double bytes) {
+std::string verdict(const char* who, bool fits, const std::string& words, double bytes) {
   return fmt::format("<span class=\"verdict {}\"><i aria-hidden=\"true\">{}</i> {} {}{}</span>",
-                     fits ? "fits" : "oom", fits ? "\xe2\x9c\x93" : "\xe2\x9c\x95", who,
-                     fits ? "fits" : "OOM", bytes > 0 ? fmt::format(", {}", readable_bytes(bytes)) : "");
+                     fits ? "fits" : "oom", fits ? "\xe2\x9c\x93" : "\xe2\x9c\x95", who, words,
+                     bytes > 0 ? fmt::format(", {}", readable_bytes(bytes)) : "");
 }
 
 std::string cell_html(const Record& record, std::size_t index) {
@@ -74,11 +74,12 @@ std::string cell_html(const Record& record, std::size_t index) {
                         (record.status == Status::oom && !record.reason.starts_with("predicted"));
   std::string html = fmt::format("<a href=\"#cell-{0}\">cell {0}</a>", index + 1);
   if (record.prediction) {
-    html += verdict("predicted", record.prediction->fits,
+    html += verdict("predicted", record.prediction->fits, verdict_text(*record.prediction),
                     static_cast<double>(record.prediction->memory.peak.value));
   }
   if (measured) {
-    html += verdict("measured", record.status != Status::oom,
+    const bool fits = record.status != Status::oom;
+    html += verdict("measured", fits, fits ? "fits" : "OOM",
                     record.measurement ? static_cast<double>(record.measurement->memory.peak.value) : 0);
   }
   if (record.prediction && measured && record.prediction->fits != (record.status != Status::oom))

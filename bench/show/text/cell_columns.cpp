@@ -142,6 +142,27 @@ std::string speed_suffix(AtSpeed speed, const std::vector<Record>& records) {
   return bases.empty() ? "" : fmt::format(" ({})", bases);
 }
 
+std::string_view name_of(CellQuantity quantity) {
+  switch (quantity) {
+    case CellQuantity::peak_memory:
+      return "memory";
+    case CellQuantity::device_memory:
+      return "device";
+    case CellQuantity::step_time:
+      return "step";
+    case CellQuantity::bubble:
+      return "bubble";
+    case CellQuantity::dropped_tokens:
+      return "dropped";
+    case CellQuantity::speed_up:
+      return "speed-up";
+    case CellQuantity::predicted_throughput:
+    case CellQuantity::throughput:
+      return "tokens";
+  }
+  return "";
+}
+
 bool is_guess(const CellColumn& column, const Record& record) {
   const bool of_time = column.quantity == CellQuantity::step_time ||
                        column.quantity == CellQuantity::bubble ||

@@ -21,6 +21,8 @@ enum class CellQuantity {
   predicted_throughput,
   throughput
 };
+/// "memory", "device", "step", "bubble", "dropped", "speed-up", "tokens".
+std::string_view name_of(CellQuantity quantity);
 enum class ColumnSide { predicted, measured, error };
 /// The machine speed that a predicted time is for.
 enum class AtSpeed { any, calibrated, current };

@@ -2,6 +2,7 @@
 #include "bench/show/text/record_tables.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +14,7 @@
 #include "bench/show/text/cell_columns.hpp"
 #include "bench/show/text/progress.hpp"
 #include "core/base/byte_text.hpp"
+#include "core/base/error.hpp"
 #include "core/base/text_input.hpp"
 #include "core/config_text/config_keys.hpp"
 
@@ -24,6 +26,7 @@ constexpr std::size_t kLongestModel = 40;  // "inline n_embd 3072, vocab_size 12
 constexpr std::string_view kUnknown = "-";
 
 struct Column {
+  std::string name;   // that picks it; empty: always shown
   std::string group;  // above neighbouring columns
   std::string title;
   int importance = 0;  // columns of low importance go first; 0 never goes
@@ -123,7 +126,8 @@ const CellColumn& calibrated(const CellColumn& column) {
 
 Column figures(const CellColumn& from, int importance, const CellUnits& units,
                const std::vector<Record>& records) {
-  Column column{units.group(from), std::string(from.title), importance, false, {}};
+  Column column{
+      std::string(name_of(from.quantity)), units.group(from), std::string(from.title), importance, false, {}};
   for (const Record& record : records) {
     const bool unprobed = from.speed == AtSpeed::current && !record.probed;
     const double value = (unprobed ? calibrated(from) : from).of(record);
@@ -133,13 +137,13 @@ Column figures(const CellColumn& from, int importance, const CellUnits& units,
   return column;
 }
 
-std::vector<Column> columns_of(const std::vector<Record>& records) {
+std::vector<Column> table_columns(const std::vector<Record>& records) {
   std::vector<Column> columns;
-  Column number{"", "#", 0, false, {}};
+  Column number{"", "", "#", 0, false, {}};
   for (std::size_t i = 0; i < records.size(); ++i) number.cells.push_back(fmt::format("{}", i + 1));
   columns.push_back(std::move(number));
   for (const std::string& key : keys_to_show(records)) {
-    Column column{"", title_of(key), 0, false, {}};
+    Column column{title_of(key), "", title_of(key), 0, false, {}};
     for (const Record& record : records) {
       column.cells.push_back(
           printable(value_of(record, key), key == "model" ? kLongestModel : kLongestValue));
@@ -154,9 +158,13 @@ std::vector<Column> columns_of(const std::vector<Record>& records) {
     const int importance = importance_of(*column, measured);
     if (importance > 0 && !other_speed) columns.push_back(figures(*column, importance, units, records));
   }
-  Column status{"", "status", 0, true, {}};
+  Column status{"", "", measured ? "status" : "verdict", 0, true, {}};
   for (const Record& record : records) {
-    status.cells.push_back(std::string(name_of(record.status)) + (record.disturbed() ? ", disturbed" : ""));
+    const bool verdict =
+        !measured && record.prediction && (record.status == Status::ok || record.status == Status::oom);
+    status.cells.push_back(
+        (verdict ? verdict_text(*record.prediction) : std::string(name_of(record.status))) +
+        (record.disturbed() ? ", disturbed" : ""));
   }
   columns.push_back(std::move(status));
   return columns;
@@ -193,6 +201,23 @@ std::vector<std::size_t> widths_of(const std::vector<Column>& columns) {
     if (label > below) widths[span.first] += label - below;
   }
   return widths;
+}
+
+/// Takes the columns away that were not asked for.
+void pick(std::vector<Column>& columns, const std::vector<std::string>& names) {
+  if (names.empty()) return;
+  std::vector<std::string> known;
+  for (const Column& column : columns) {
+    if (!column.name.empty() && (known.empty() || known.back() != column.name)) known.push_back(column.name);
+  }
+  for (const std::string& name : names) {
+    if (std::find(known.begin(), known.end(), name) == known.end())
+      throw InputError(
+          fmt::format("--columns: found {}, expected some of {}", printable(name), fmt::join(known, ", ")));
+  }
+  std::erase_if(columns, [&](const Column& column) {
+    return !column.name.empty() && std::find(names.begin(), names.end(), column.name) == names.end();
+  });
 }
 
 /// Takes the least important columns away until the rest fits.
@@ -243,7 +268,8 @@ TableStyle style_of_standard_output() {
 
 std::string to_table(const std::vector<Record>& records, const TableStyle& style) {
   if (records.empty()) return "no records\n";
-  std::vector<Column> columns = columns_of(records);
+  std::vector<Column> columns = table_columns(records);
+  pick(columns, style.columns);
   fit(columns, style.width);
   const std::vector<std::size_t> widths = widths_of(columns);
   const auto padded = [&](std::size_t column, const std::string& text) {

@@ -24,6 +24,7 @@ std::string title_of(const std::string& key);
 struct TableStyle {
   int width = 0;  // columns of the terminal; 0: no limit
   bool color = false;
+  std::vector<std::string> columns{};  // names of the only ones to show; empty: all
 };
 
 /// Width of the terminal behind standard output; color when it is one and NO_COLOR is not set.
@@ -33,7 +34,8 @@ TableStyle style_of_standard_output();
 /// each predicted, measured and their difference. If nothing was measured: the prediction with its memory on
 /// the device and its throughput per GPU (bench/show/text/cell_columns.hpp). Times are predicted for the
 /// current machine speed if cells were probed; a line below says so. If the width is short the least
-/// important columns are dropped. Reasons of cells that are not ok follow below.
+/// important columns are dropped. Reasons of cells that are not ok follow below. Throws InputError for a
+/// column that the table does not have.
 std::string to_table(const std::vector<Record>& records, const TableStyle& style);
 
 /// RFC 4180; one column per configuration key that any record has, then status, reason and all figures in SI

@@ -75,6 +75,11 @@ std::vector<CsvColumn> csv_columns() {
     if (column.csv == "predicted_device_share" || column.quantity == CellQuantity::speed_up)
       columns.push_back({std::string(column.csv), [&](const Record& r) { return field(column.of(r)); }});
   }
+  columns.push_back(
+      {"predicted_verdict", [](const Record& r) { return r.prediction ? r.prediction->verdict : ""; }});
+  columns.push_back({"predicted_chance", [](const Record& r) {
+                       return r.prediction && r.prediction->chance ? field(*r.prediction->chance) : "";
+                     }});
   add_report("measurement", "measured_", &Record::measurement, columns);
   for (const CellColumn& column : cell_columns()) {
     if (column.json.starts_with("probed.") || column.json.starts_with("error."))

@@ -9,27 +9,28 @@ namespace plumbline {
 
 class TextTable {
  public:
-  /// A column of cells to the right; `left`: of words. Columns come before rows.
-  void column(std::string title, bool left = false);
+  /// A column of cells to the right; `left`: of words. `spare`: left out where the table is wider than its
+  /// place, the last one first. Columns come before rows.
+  void column(std::string title, bool left = false, bool spare = false);
   void row(std::vector<std::string> cells);
 
   /// Characters of the widest line.
   std::size_t width() const;
-  /// A line of titles, then one a row, without blanks at their ends.
-  std::string text() const;
+  /// A line of titles, then one a row, without blanks at their ends. Columns beyond `width` follow in a table
+  /// below, behind the first column again; 0: no limit.
+  std::string text(int width = 0) const;
 
  private:
   struct Column {
     std::string title;
     bool left = false;
+    bool spare = false;
+    std::size_t width = 0;
   };
-  std::vector<std::size_t> widths() const;
+  std::string lines(const std::vector<std::size_t>& shown) const;
 
   std::vector<Column> columns_;
   std::vector<std::vector<std::string>> rows_;
 };
-
-/// Code points of UTF-8, which are characters of a line but for rare ones.
-std::size_t shown_width(const std::string& text);
 
 }  // namespace plumbline

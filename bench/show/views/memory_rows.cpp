@@ -2,15 +2,36 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "bench/show/text/figures.hpp"
 #include "core/base/byte_text.hpp"
 
 namespace plumbline {
+namespace {
+
+/// "0B3: backward of stage 0, micro-batch 3"; the rarer actions as they are.
+std::string action_in_words(const std::string& action) {
+  constexpr std::pair<std::string_view, const char*> kWords[] = {
+      {"F", "forward"}, {"B", "backward"}, {"I", "input gradient"}, {"W", "weight gradient"}};
+  const std::size_t letters = action.find_first_not_of("0123456789");
+  if (letters == std::string::npos || letters == 0) return action;
+  const std::size_t number = std::min(action.find_first_of("0123456789", letters), action.size());
+  for (const auto& [name, words] : kWords) {
+    if (action.substr(letters, number - letters) != name) continue;
+    return fmt::format("{}: {} of stage {}, micro-batch {}", action, words, action.substr(0, letters),
+                       action.substr(number));
+  }
+  return action;
+}
+
+}  // namespace
 
 void memory_rows(ComparisonSheet& sheet, int rank) {
   const auto of_rank = [rank](const MemoryReport& memory) -> const MemoryBreakdown& {
@@ -80,7 +101,8 @@ void device_rows(ComparisonSheet& sheet, const Record& record) {
 void peak_lines(ComparisonSheet& sheet, const Record& record, int rank) {
   const auto says = [&](const char* who, const MemoryReport& memory) {
     const RankMemoryReport* row = memory.row_of(rank);
-    if (row != nullptr && !row->at.empty()) sheet.say(fmt::format("peak during {} ({})", row->at, who));
+    if (row != nullptr && !row->at.empty())
+      sheet.say(fmt::format("peak during {} ({})", action_in_words(row->at), who));
   };
   if (record.prediction) says("predicted", record.prediction->memory);
   if (!record.measurement) return;

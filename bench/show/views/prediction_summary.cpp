@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include "analysis/hardware/profiles/profiles.hpp"
 #include "analysis/published/verdict.hpp"
 #include "bench/show/text/figures.hpp"
+#include "bench/show/text/text_table.hpp"
 #include "core/base/byte_text.hpp"
 #include "core/base/one_line.hpp"
 #include "core/config_text/config_keys.hpp"
@@ -144,14 +146,13 @@ std::string verdict_text(const Record& record, const Fit& fit, const DeviceMemor
 struct RankLine {
   int first = 0;  // pipeline ranks
   int last = 0;
-  std::string figures;
+  std::vector<std::string> figures;
 };
 
-std::string rank_table(const MemoryReport& memory, const DeviceMemoryReport* device) {
+/// Neighbours with the same figures are in one line.
+std::string rank_table(const MemoryReport& memory, const DeviceMemoryReport* device, int width) {
   const ByteUnit unit = readable_unit(static_cast<double>(memory.peak.value));
-  const auto figure = [&](Bytes bytes) {
-    return fmt::format(" {:>11}", bytes.value == 0 ? "-" : unit.of(bytes));
-  };
+  const auto figure = [&](Bytes bytes) { return bytes.value == 0 ? "-" : unit.of(bytes); };
   std::vector<Category> shown;
   for (int i = 0; i < kCategories; ++i) {
     const auto category = static_cast<Category>(i);
@@ -162,33 +163,42 @@ std::string rank_table(const MemoryReport& memory, const DeviceMemoryReport* dev
   }
   std::vector<RankLine> lines;
   for (const RankMemoryReport& rank : memory.ranks) {
-    std::string figures = figure(rank.bytes.total());
-    const DeviceMemoryRow* row = device == nullptr ? nullptr : device->row_of(rank.rank);
-    if (row != nullptr) figures += figure(row->total) + figure(row->needed());
-    for (const Category category : shown) figures += figure(rank.bytes[category]);
+    std::vector<std::string> figures = {figure(rank.bytes.total())};
+    if (device != nullptr) {
+      const DeviceMemoryRow* row = device->row_of(rank.rank);
+      figures.push_back(row == nullptr ? "-" : figure(row->total));
+      figures.push_back(row == nullptr ? "-" : figure(row->needed()));
+    }
+    for (const Category category : shown) figures.push_back(figure(rank.bytes[category]));
     const bool same =
         !lines.empty() && lines.back().last >= rank.pipeline_rank - 1 && lines.back().figures == figures;
     if (same) lines.back().last = rank.pipeline_rank;
     // The first rank of a stage that differs from the one before it.
     if (!same) lines.push_back({rank.pipeline_rank, rank.pipeline_rank, std::move(figures)});
   }
-  std::string text = fmt::format("{:<13} {:>11}", "pipeline rank", "tensors");
-  if (device != nullptr) text += fmt::format(" {:>11} {:>11}", "device", "needed");
-  for (const Category category : shown) text += fmt::format(" {:>11}", name_of(category));
-  text += fmt::format("  {}\n", unit.name);
-  for (const RankLine& line : lines) {
-    text += fmt::format(
-        "{:<13}{}\n",
-        line.first == line.last ? fmt::format("{}", line.first) : fmt::format("{}-{}", line.first, line.last),
-        line.figures);
+  TextTable table;
+  table.column(fmt::format("rank, {}", unit.name), true);
+  table.column("tensors");
+  if (device != nullptr) table.column("device");
+  if (device != nullptr) table.column("needed");
+  for (const Category category : shown) table.column(std::string(name_of(category)));
+  for (RankLine& line : lines) {
+    line.figures.insert(line.figures.begin(), line.first == line.last
+                                                  ? fmt::format("{}", line.first)
+                                                  : fmt::format("{}-{}", line.first, line.last));
+    table.row(std::move(line.figures));
   }
-  return text;
+  const char* const legend =
+      device == nullptr ? "rank: of the pipeline; tensors: of the step, at their peak\n"
+                        : "rank: of the pipeline; tensors: of the step, at their peak; device: with the "
+                          "process's own; needed: with the allocator's margin\n";
+  return table.text(width) + legend;
 }
 
 }  // namespace
 
 std::string prediction_summary(const RunConfig& config, const Record& record, const Prediction& prediction,
-                               const ComparableFigures& comparable) {
+                               const ComparableFigures& comparable, int width) {
   const PredictionReport& report = *record.prediction;
   const DeviceMemoryReport* device =
       report.device_memory && !report.device_memory->ranks.empty() ? &*report.device_memory : nullptr;
@@ -200,7 +210,7 @@ std::string prediction_summary(const RunConfig& config, const Record& record, co
     text += line + '\n';
   text += rates_line(prediction.throughput, comparable);
   text += verdict_text(record, prediction.fit, device, comparable) + '\n';
-  return text + rank_table(report.memory, device) + '\n';
+  return text + rank_table(report.memory, device, width) + '\n';
 }
 
 }  // namespace plumbline

@@ -12,9 +12,9 @@ namespace plumbline {
 
 /// Model, accelerators, parallel sizes, batch, precision, sharding, recomputation and software; the step
 /// beside that of comparable runs; "fits: 50.1 of 79.2 GiB (63 %), largest: activations", "tight" where
-/// comparable runs would make the other verdict; a line per pipeline rank, equal neighbours in one.
-/// `record` is the prediction's.
+/// comparable runs would make the other verdict; a line per pipeline rank, equal neighbours in one, in tables
+/// of `width` columns (0: no limit). `record` is the prediction's.
 std::string prediction_summary(const RunConfig& config, const Record& record, const Prediction& prediction,
-                               const ComparableFigures& comparable);
+                               const ComparableFigures& comparable, int width = 0);
 
 }  // namespace plumbline

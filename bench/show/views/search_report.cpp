@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "bench/show/text/figures.hpp"
+#include "bench/show/text/text_table.hpp"
 #include "core/base/escaped_controls.hpp"
 #include "core/base/output_json.hpp"
 
@@ -123,22 +124,29 @@ double gib(Bytes bytes) {
   return static_cast<double>(bytes.value) / kBytesPerGiB;
 }
 
-std::string table_of(const std::vector<Candidate>& list, const SearchContext& context) {
-  const auto cell = [](bool known, Bytes bytes) { return known ? fmt::format(" {:>8.2f}", gib(bytes)) : ""; };
+std::string table_of(const std::vector<Candidate>& list, const SearchContext& context, int width) {
   const bool known = !list.empty() && list.front().device.value > 0;
-  std::string text = fmt::format("{:>3} {:>9} {:>10} {:>6} {:>8}{} {:>8} {:>8} {:>7} {:>6} {:>6}  {}\n", "#",
-                                 "step s", "tokens/s", "MFU %", "peak GiB", known ? "   device   needed" : "",
-                                 "compute", "TP/CP/EP", "bubble", "DP", "optim", "configuration");
+  TextTable table;
+  for (const char* title : {"#", "step s", "tokens/s", "MFU %", "peak GiB"}) table.column(title);
+  if (known) table.column("device");
+  if (known) table.column("needed");
+  for (const char* title : {"compute", "TP/CP/EP", "bubble", "DP", "optim"}) table.column(title);
+  table.column("configuration", true);
   int number = 0;
   for (const Candidate& c : list) {
-    text += fmt::format(
-        "{:>3} {:>9.4f} {:>10} {:>6.1f} {:>8.2f}{}{} {:>8.3f} {:>8.3f} {:>7.3f} {:>6.3f} {:>6.3f}  {}{}\n",
-        ++number, c.time.step.value, grouped_digits(c.throughput.tokens_per_s), 100 * c.throughput.mfu,
-        gib(c.peak), cell(known, c.device), cell(known, c.fit.needed), c.time.compute.value,
-        c.time.exposed_tensor.value, c.time.exposed_pipeline.value, c.time.exposed_data.value,
-        c.time.optimizer.value, describe_candidate(c), verdict_suffix(verdict_on(c, context)));
+    const auto memory = [](Bytes bytes) { return fmt::format("{:.2f}", gib(bytes)); };
+    const auto part = [](Seconds seconds) { return fmt::format("{:.3f}", seconds.value); };
+    std::vector<std::string> cells = {fmt::format("{}", ++number), fmt::format("{:.4f}", c.time.step.value),
+                                      grouped_digits(c.throughput.tokens_per_s),
+                                      fmt::format("{:.1f}", 100 * c.throughput.mfu), memory(c.peak)};
+    if (known) cells.insert(cells.end(), {memory(c.device), memory(c.fit.needed)});
+    cells.insert(cells.end(),
+                 {part(c.time.compute), part(c.time.exposed_tensor), part(c.time.exposed_pipeline),
+                  part(c.time.exposed_data), part(c.time.optimizer),
+                  describe_candidate(c) + verdict_suffix(verdict_on(c, context))});
+    table.row(std::move(cells));
   }
-  return text;
+  return table.text(width);
 }
 
 std::string commands_of(const std::vector<Candidate>& list, const SearchContext& context) {
@@ -236,11 +244,11 @@ std::string legend_of(const SearchResult& result) {
 
 }  // namespace
 
-std::string search_text(const SearchResult& result, const SearchContext& context) {
+std::string search_text(const SearchResult& result, const SearchContext& context, int width) {
   std::string text = fmt::format("{} configurations of {} on {} with {:.2f} GiB; {}\n\n",
                                  grouped_digits(static_cast<double>(result.configurations)), context.software,
                                  context.machine, gib(context.limit), effort_of(result, context));
-  text += table_of(result.best, context);
+  text += table_of(result.best, context, width);
   if (const auto& steps = context.steps)
     text += fmt::format(
         "steps of comparable runs: {:.2f} to {:.2f} times these (80 % interval of {} runs, {} sources)\n",
@@ -261,7 +269,7 @@ std::string search_text(const SearchResult& result, const SearchContext& context
     if (shown.empty() || c.time.step.value < 0.97 * shown.back().time.step.value) shown.push_back(c);
   }
   text += "\nPareto front of memory and step time (commands: --json):\n";
-  text += table_of(shown, context);
+  text += table_of(shown, context, width);
   if (!context.ways.empty()) text += fmt::format("\nbest configuration, by {}", context.ways);
   if (const auto keys = not_searched(context); !keys.empty())
     text += fmt::format("\nnot searched: {} (use `predict` with one configuration)\n", fmt::join(keys, ", "));

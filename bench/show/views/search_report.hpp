@@ -37,7 +37,8 @@ std::vector<std::pair<std::string, std::string>> settings_of(const Candidate& ca
 std::string describe_candidate(const Candidate& candidate);
 /// Reason why the second is slower than the first: the differences, and the part of the step that grew most.
 std::string why_second(const Candidate& first, const Candidate& second);
-std::string search_text(const SearchResult& result, const SearchContext& context);
+/// Tables of at most `width` columns (0: no limit).
+std::string search_text(const SearchResult& result, const SearchContext& context, int width = 0);
 nlohmann::ordered_json to_json(const SearchResult& result, const SearchContext& context);
 /// The same as text, indented.
 std::string search_json(const SearchResult& result, const SearchContext& context);

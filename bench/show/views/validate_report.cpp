@@ -11,6 +11,7 @@
 
 #include "analysis/published/comparable_runs.hpp"
 #include "analysis/published/run_respects.hpp"
+#include "bench/show/text/text_table.hpp"
 #include "bench/show/views/published_errors.hpp"
 
 namespace plumbline {
@@ -36,7 +37,26 @@ nlohmann::ordered_json json_of(const Errors& errors) {
           {"bias", errors.bias}, {"p90", errors.p90},   {"worst", errors.worst}};
 }
 
-/// "table 2 rows skipped: 1 not modelled yet, 1 unreadable"; empty if none was.
+/// Columns of errors behind one of names and one of quantities.
+TextTable error_table(const std::string& names, bool regret) {
+  TextTable table;
+  table.column(names, true);
+  table.column("quantity", true);
+  for (const char* title : {"rows", "mape %", "median %", "bias %", "p90 %", "worst %"}) table.column(title);
+  if (regret) table.column("regret %");
+  return table;
+}
+
+std::vector<std::string> error_cells(const Errors& errors) {
+  return {fmt::format("{}", errors.rows),
+          fmt::format("{:.2f}", 100 * errors.mape),
+          fmt::format("{:.2f}", 100 * errors.median),
+          fmt::format("{:+.2f}", 100 * errors.bias),
+          fmt::format("{:.2f}", 100 * errors.p90),
+          fmt::format("{:+.2f}", 100 * errors.worst)};
+}
+
+/// "table: rows skipped: 1 not modelled yet, 1 unreadable"; empty if none was.
 std::string skipped_line(const ComparedTable& table) {
   if (table.skipped.empty()) return "";
   int coming = 0;
@@ -53,7 +73,7 @@ std::string skipped_line(const ComparedTable& table) {
   add(coming, "not modelled yet");
   add(other, "self-contradictory");
   add(unreadable, "unreadable");
-  return fmt::format("{:<40} rows skipped: {}\n", table.name, parts);
+  return fmt::format("{}: rows skipped: {}\n", table.name, parts);
 }
 
 /// Number of rows that wait for each feature, the most frequent first.
@@ -98,40 +118,48 @@ nlohmann::ordered_json settings_json(const Cells& cells) {
   return settings;
 }
 
+/// Units are part of the quantities' names: step_s, peak_bytes.
+std::string rows_text(const ComparedTable& table) {
+  if (table.rows.empty() && table.skipped.empty()) return "";
+  TextTable all;
+  all.column("row", true);
+  all.column("quantity", true);
+  for (const char* title : {"predicted", "published", "error %"}) all.column(title);
+  std::string below;
+  for (const ComparedRow& row : table.rows) {
+    all.row({row.label, row.quantity, fmt::format("{:.5g}", row.predicted),
+             fmt::format("{:.5g}", row.published), fmt::format("{:+.2f}", 100 * row.error())});
+    if (!row.choice.empty())
+      below += fmt::format("  {}: not stated, predicted with {}; range: {:.5g} to {:.5g}\n", row.label,
+                           row.choice, row.low(), row.high());
+  }
+  for (const SkippedRow& row : table.skipped)
+    if (row.row > 0) below += fmt::format("  row {} skipped: {}\n", row.row, row.reason);
+  return fmt::format("\n{}\n", table.name) + (table.rows.empty() ? "" : all.text()) + below;
+}
+
 }  // namespace
 
 std::string validation_text(const std::vector<ComparedTable>& tables, bool rows) {
-  std::string text =
-      fmt::format("{:<40} {:<18} {:>5} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8}\n", "table", "quantity", "rows",
-                  "mape %", "median %", "bias %", "p90 %", "worst %", "regret %");
+  TextTable all = error_table("table", true);
+  std::string skipped;
   for (const ComparedTable& table : tables) {
     if (table.skipped.size() == 1 && table.skipped.front().row == 0) {
-      text += fmt::format("{:<40} {}\n", table.name, rows ? table.skipped.front().reason : "unreadable");
+      skipped += fmt::format("{}: {}\n", table.name, rows ? table.skipped.front().reason : "unreadable");
       continue;
     }
     for (const std::string& quantity : quantities_of(table)) {
-      const Errors errors = errors_of(table.rows, quantity);
+      std::vector<std::string> cells = error_cells(errors_of(table.rows, quantity));
       const bool with_regret = quantity == "step_s" && table.regret;
-      text += fmt::format("{:<40} {:<18} {:>5} {:>8.2f} {:>8.2f} {:>+8.2f} {:>8.2f} {:>+8.2f} {:>8}\n",
-                          table.name, quantity, errors.rows, 100 * errors.mape, 100 * errors.median,
-                          100 * errors.bias, 100 * errors.p90, 100 * errors.worst,
-                          with_regret ? fmt::format("{:.2f}", 100 * *table.regret) : "");
+      cells.insert(cells.begin(), {table.name, quantity});
+      cells.push_back(with_regret ? fmt::format("{:.2f}", 100 * *table.regret) : "");
+      all.row(std::move(cells));
     }
-    text += skipped_line(table);
-    if (!rows) continue;
-    // Units are part of the quantities' names: step_s, peak_bytes.
-    if (!table.rows.empty())
-      text += fmt::format("  {:<56} {:<18} {:>12} {:>12} {:>8}\n", "row", "quantity", "predicted",
-                          "published", "error %");
-    for (const ComparedRow& row : table.rows) {
-      text += fmt::format("  {:<56} {:<18} {:>12.5g} {:>12.5g} {:>+8.2f}\n", row.label, row.quantity,
-                          row.predicted, row.published, 100 * row.error());
-      if (!row.choice.empty())
-        text += fmt::format("    not stated, predicted with {}; range: {:.5g} to {:.5g}\n", row.choice,
-                            row.low(), row.high());
-    }
-    for (const SkippedRow& row : table.skipped)
-      text += fmt::format("  row {} skipped: {}\n", row.row, row.reason);
+    skipped += skipped_line(table);
+  }
+  std::string text = all.text() + skipped;
+  if (rows) {
+    for (const ComparedTable& table : tables) text += rows_text(table);
   }
   return text + unmodelled_text(tables);
 }
@@ -166,15 +194,13 @@ std::vector<std::string> unreadable_lines(const std::vector<ComparedTable>& tabl
 }
 
 std::string validation_groups_text(const std::vector<ComparedTable>& tables, const std::string& key) {
-  std::string text = fmt::format("{:<58} {:>5} {:>8} {:>8} {:>8} {:>8} {:>8}\n", key + ", quantity", "rows",
-                                 "mape %", "median %", "bias %", "p90 %", "worst %");
+  TextTable table = error_table(key, false);
   for (const ComparedGroup& group : compare_groups(tables, key)) {
-    text += fmt::format("{:<58} {:>5} {:>8.2f} {:>8.2f} {:>+8.2f} {:>8.2f} {:>+8.2f}\n",
-                        fmt::format("{}, {}", group.value, group.quantity), group.errors.rows,
-                        100 * group.errors.mape, 100 * group.errors.median, 100 * group.errors.bias,
-                        100 * group.errors.p90, 100 * group.errors.worst);
+    std::vector<std::string> cells = error_cells(group.errors);
+    cells.insert(cells.begin(), {group.value, group.quantity});
+    table.row(std::move(cells));
   }
-  return text;
+  return table.text();
 }
 
 std::string validation_json(const std::vector<ComparedTable>& tables) {

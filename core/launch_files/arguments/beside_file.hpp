@@ -10,7 +10,8 @@ namespace plumbline {
 
 struct BesideFile {
   std::map<std::string, std::string> keys;       // a configuration's key by its canonical name → value
-  std::map<std::string, std::string> variables;  // of the shell that would run a script
+  std::map<std::string, std::string> variables;  // of a script, in place of its first assignments
+  std::set<std::string> exported;                // those that another script sets: the environment alone
   std::set<std::string> ignored;                 // the file's arguments that are left out: plain_name()
   /// True for the name of a configuration's key; nullptr: none is known.
   bool (*is_key)(std::string_view name) = nullptr;

@@ -284,7 +284,8 @@ void name_defaults(FoundArguments& found, const Training& training, std::string_
     std::map<std::string, std::string> environment = beside.variables;
     environment[each.name] = each.value == "1" ? "2" : "1";
     try {
-      const auto with_another = training_of(read_shell_script(text, name, other, environment), name);
+      const auto with_another =
+          training_of(read_shell_script(text, name, other, environment, beside.exported), name);
       if (!with_another || with_another->facts(name).world_size == found.launcher.world_size) continue;
     } catch (const InputError&) {
       continue;
@@ -299,7 +300,8 @@ void name_defaults(FoundArguments& found, const Training& training, std::string_
 
 std::optional<FoundArguments> arguments_of_script(std::string_view text, const std::string& name,
                                                   const OtherFile& other, const BesideFile& beside) {
-  const auto training = training_of(read_shell_script(text, name, other, beside.variables), name);
+  const auto training =
+      training_of(read_shell_script(text, name, other, beside.variables, beside.exported), name);
   if (!training) return std::nullopt;
   FoundArguments found;
   found.notes = training->notes;

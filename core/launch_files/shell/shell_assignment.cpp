@@ -49,6 +49,7 @@ void ShellExpansion::set(const std::string& name, ShellWord value) {
   }
   if (variable.order == 0) variable.order = static_cast<int>(state_.variables.size());
   variable.is_set = true;
+  if (std::exchange(variable.given, false)) return;
   if (variable.attributes) {
     variable.taint = shell_taint(context_, value.line, "it has attributes of `declare`");
     return;

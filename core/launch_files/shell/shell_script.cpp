@@ -288,7 +288,8 @@ ShellScript ShellRunner::script(std::string_view text, ShellState state) {
 }
 
 ShellScript read_shell_script(std::string_view text, const std::string& name, const OtherFile& other,
-                              const std::map<std::string, std::string>& environment) {
+                              const std::map<std::string, std::string>& environment,
+                              const std::set<std::string>& exported) {
   ShellState state;
   for (const auto& [variable, value] : environment) {
     std::size_t argument = 0;  // --set 2=8B gives $2
@@ -296,6 +297,7 @@ ShellScript read_shell_script(std::string_view text, const std::string& name, co
     const auto [end, error] = std::from_chars(variable.data(), stop, argument);
     if (error != std::errc() || end != stop) {
       state.variables[variable].items = {{value}};
+      state.variables[variable].given = !exported.contains(variable);
     } else if (argument >= 1 && argument <= kMostArguments) {
       std::vector<ShellWord>& items = state.variables[kShellArguments].items;
       if (items.size() < argument) items.resize(argument, {"", 1, false});

@@ -31,6 +31,7 @@ struct ShellVariable {
   bool is_set = true;  // false: `unset`
   bool readonly = false;
   bool attributes = false;  // declare -i and others change what is assigned
+  bool given = false;       // in place of its first assignment, while nothing has read it
   int order = 0;            // of its first assignment
   std::string taint{};      // the reason; empty: the value is known
 

@@ -258,6 +258,7 @@ void WordExpander::value_of(const std::string& name, std::string_view whole, boo
   if (argument) std::from_chars(name.data(), name.data() + name.size(), index);
   const ShellVariable* const variable =
       state_.find(argument || arguments ? std::string_view(kShellArguments) : name);
+  if (variable != nullptr && variable->given) state_.variables[name].given = false;
   if (variable == nullptr || changes(name) || (argument && index == 0)) {
     if (has_own_value(name) || changes(name) || (argument && index == 0))
       return unknown(whole, UnknownCause::outside, not_evaluated(), !in_quotes);

@@ -22,7 +22,7 @@
 #include "bench/commands/help/man_page.hpp"
 #include "bench/commands/help/short_page.hpp"
 #include "bench/commands/help/text_page.hpp"
-#include "bench/commands/help/wrap.hpp"
+#include "bench/show/text/wrap.hpp"
 #include "core/config/compatibility.hpp"
 #include "core/config_text/config_keys.hpp"
 

@@ -9,6 +9,7 @@
 
 #include "bench/show/text/csv.hpp"
 #include "bench/show/text/figures.hpp"
+#include "bench/show/text/text_table.hpp"
 #include "bench/show/views/search_report.hpp"
 #include "core/base/byte_text.hpp"
 #include "core/base/escaped_controls.hpp"
@@ -114,30 +115,32 @@ std::string by_hardware(const SizeAnswer& answer) {
   return text;
 }
 
-std::string table(const SizeAnswer& answer) {
-  bool priced = false;
-  std::size_t name = 8;
-  for (const SizedHardware& each : answer.hardware) {
-    priced = priced || each.price;
-    name = std::max(name, each.name.size());
-  }
-  const auto cost = [&](const std::string& cell) { return priced ? fmt::format(" {:>13}", cell) : ""; };
-  std::string text = fmt::format("\n{:<{}} {:>8} {:>8} {:>16} {:>12}{} {:>9} {:>6} {:>12} {:>6}  {}\n",
-                                 "hardware", name, "GPUs", "days", "80 % interval", "GPU-hours", cost("cost"),
-                                 "goodput %", "MFU %", "tokens/s", "batch", "configuration");
+std::string table(const SizeAnswer& answer, int width) {
+  const bool priced =
+      std::ranges::any_of(answer.hardware, [](const SizedHardware& each) { return each.price.has_value(); });
+  TextTable table;
+  table.column("hardware", true);
+  for (const char* title : {"GPUs", "days", "80 % interval", "GPU-hours"}) table.column(title);
+  if (priced) table.column("cost");
+  for (const char* title : {"goodput %", "MFU %", "tokens/s", "batch"}) table.column(title);
+  table.column("configuration", true);
   for (const SizedHardware& each : answer.hardware) {
     for (const SizedJob& job : frontier_of(each.sizing.jobs)) {
-      text += fmt::format("{:<{}} {:>8} {:>8.1f} {:>16} {:>12}{} {:>9.1f} {:>6.1f} {:>12} {:>6}  {}{}{}\n",
-                          each.name, name, whole(job.gpus), job.days, interval_text(job),
-                          whole(job.hours.sum()), cost(job.cost ? whole(*job.cost) : "-"),
-                          100 * job.effective, 100 * job.layout.throughput.mfu,
-                          whole(tokens_per_second(answer, job)), job.batch, describe_candidate(job.layout),
-                          job.verdict.word == Verdict::tight ? fmt::format(" ({})", job.verdict.text()) : "",
-                          (job.gpus == each.sizing.fewest ? " <- fewest" : "") +
-                              std::string(job.complete ? "" : " (search not ended)"));
+      std::vector<std::string> cells = {each.name, whole(job.gpus), fmt::format("{:.1f}", job.days),
+                                        interval_text(job), whole(job.hours.sum())};
+      if (priced) cells.push_back(job.cost ? whole(*job.cost) : "-");
+      const bool tight = job.verdict.word == Verdict::tight;
+      cells.insert(cells.end(), {fmt::format("{:.1f}", 100 * job.effective),
+                                 fmt::format("{:.1f}", 100 * job.layout.throughput.mfu),
+                                 whole(tokens_per_second(answer, job)), fmt::format("{}", job.batch),
+                                 fmt::format("{}{}{}{}", describe_candidate(job.layout),
+                                             tight ? fmt::format(" ({})", job.verdict.text()) : "",
+                                             job.gpus == each.sizing.fewest ? " <- fewest" : "",
+                                             job.complete ? "" : " (search not ended)")});
+      table.row(std::move(cells));
     }
   }
-  return text;
+  return "\n" + table.text(width);
 }
 
 nlohmann::ordered_json job_json(const SizeAnswer& answer, const SizedHardware& on, const SizedJob& job) {
@@ -193,7 +196,7 @@ BestSizes best_sizes(const SizeAnswer& answer) {
   return best;
 }
 
-std::string size_text(const SizeAnswer& answer) {
+std::string size_text(const SizeAnswer& answer, int width) {
   const BestSizes best = best_sizes(answer);
   std::string text = header(answer) + "\n";
   if (best.fewest == nullptr) {
@@ -212,7 +215,7 @@ std::string size_text(const SizeAnswer& answer) {
     }
   }
   if (answer.days) text += by_hardware(answer);
-  text += table(answer);
+  text += table(answer, width);
   if (best.fewest != nullptr) {
     text += "\ncommands:\n" + escaped_controls(best.fewest_on->command(*best.fewest)) + "\n";
     if (best.cheapest != nullptr && best.cheapest != best.fewest)
@@ -224,17 +227,18 @@ std::string size_text(const SizeAnswer& answer) {
 std::string size_csv(const SizeAnswer& answer) {
   std::string text =
       "hardware,gpus,days,days_low,days_high,gpu_hours,cost,effective,mfu,tokens_per_s,global_batch_size,"
-      "in_time,complete";
+      "in_time,complete,verdict,chance";
   for (const HoursPart& part : kHours) text += fmt::format(",{}_hours", part.key);
   text += ",configuration,command\n";
   for (const SizedHardware& each : answer.hardware) {
     for (const SizedJob& job : each.sizing.jobs) {
-      text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{}", csv_field(each.name), job.gpus, job.days,
-                          job.interval ? fmt::format("{}", low_of(job)) : "",
+      text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}", csv_field(each.name), job.gpus,
+                          job.days, job.interval ? fmt::format("{}", low_of(job)) : "",
                           job.interval ? fmt::format("{}", high_of(job)) : "", job.hours.sum(),
                           job.cost ? fmt::format("{}", *job.cost) : "", job.effective,
                           job.layout.throughput.mfu, tokens_per_second(answer, job), job.batch,
-                          !answer.days || job.days <= *answer.days, job.complete);
+                          !answer.days || job.days <= *answer.days, job.complete, name_of(job.verdict.word),
+                          job.verdict.chance ? fmt::format("{}", *job.verdict.chance) : "");
       for (const HoursPart& part : kHours) text += fmt::format(",{}", job.hours.*part.hours);
       text +=
           fmt::format(",{},{}\n", csv_field(describe_candidate(job.layout)), csv_field(each.command(job)));

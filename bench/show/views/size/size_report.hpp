@@ -57,8 +57,9 @@ struct PublishedTraining {
   bool within() const { return std::abs(ratio() - 1) <= kTrainingTolerance; }
 };
 
-/// The fewest GPUs, the least cost, the parts of their GPU-hours, and every job on a frontier.
-std::string size_text(const SizeAnswer& answer);
+/// The fewest GPUs, the least cost, the parts of their GPU-hours, and every job on a frontier, in a
+/// table of `width` columns (0: no limit).
+std::string size_text(const SizeAnswer& answer, int width = 0);
 /// A row for every job that was sized.
 std::string size_csv(const SizeAnswer& answer);
 nlohmann::ordered_json size_json(const SizeAnswer& answer);

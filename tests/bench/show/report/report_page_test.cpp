@@ -346,7 +346,7 @@ TEST(Page, WhatFitsIsATableOverTheBatchSize) {
   const std::string table = page.substr(fit, page.find("</table>", fit) - fit);
   EXPECT_LT(table.find("<th scope=\"col\">8<"), table.find("<th scope=\"col\">16<"));
   EXPECT_LT(table.find("<th scope=\"col\">16<"), table.find("<th scope=\"col\">128<"));
-  EXPECT_THAT(table, HasSubstr("predicted OOM"));
+  EXPECT_THAT(table, HasSubstr("predicted does not fit"));
   EXPECT_THAT(table, HasSubstr("measured OOM"));
   EXPECT_THAT(table, HasSubstr("prediction wrong"));
   EXPECT_THAT(html_report(input_of({sample_record("a")})), Not(HasSubstr("class=\"fit\"")));

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "bench/plan/vary/varied_runs.hpp"
-#include "bench/show/text/text_table.hpp"
+#include "bench/show/text/wrap.hpp"
 #include "bench/show/views/vary/varied_report.hpp"
 #include "core/config_text/load_config.hpp"
 
@@ -35,7 +35,7 @@ std::size_t widest(const std::string& text) {
   std::istringstream lines(text);
   std::size_t most = 0;
   for (std::string line; std::getline(lines, line);) {
-    if (line.find(" refused: ") == std::string::npos) most = std::max(most, shown_width(line));
+    if (line.find(" refused: ") == std::string::npos) most = std::max(most, columns_of(line));
   }
   return most;
 }

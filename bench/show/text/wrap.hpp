@@ -11,6 +11,12 @@ namespace plumbline {
 /// own. Ends with a line break. A column is a UTF-8 character.
 std::string wrapped(std::string_view text, std::size_t width, std::size_t indent);
 
+/// Lines of prose that are longer than `width` columns go on in the next one, further indented; 0: no limit.
+std::string within(std::string_view lines, int width);
+
+/// Within the terminal behind standard output, if it is one.
+std::string within_terminal(std::string_view lines);
+
 /// Columns that `text` takes.
 std::size_t columns_of(std::string_view text);
 
