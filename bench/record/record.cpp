@@ -49,7 +49,8 @@ MemoryReport MemoryReport::of(std::vector<RankMemoryReport> ranks) {
 }
 
 std::string verdict_text(const PredictionReport& prediction) {
-  if (prediction.verdict.empty()) return prediction.fits ? "fits" : "does not fit";
+  if (!prediction.fits) return "does not fit";
+  if (prediction.verdict.empty()) return "fits";
   if (prediction.verdict != "tight" || !prediction.chance) return prediction.verdict;
   return fmt::format("{} ({:.0f} %)", prediction.verdict, 100 * *prediction.chance);
 }

@@ -13,6 +13,7 @@
 #include "bench/commands/schedules/schedule_options.hpp"
 #include "bench/show/report/terminal_timeline.hpp"
 #include "bench/show/text/record_tables.hpp"
+#include "bench/show/text/wrap.hpp"
 #include "core/base/error.hpp"
 #include "core/schedule/schedule_traits.hpp"
 #include "core/schedule_text/schedule_text.hpp"
@@ -59,7 +60,9 @@ int print_schedule(const ScheduleOptions& options) {
   if (!options.compare.empty()) {
     std::vector<std::string> names = options.compare;
     if (!options.source.name_or_file.empty()) names.insert(names.begin(), options.source.name_or_file);
-    fmt::print("{}", compare_schedules(options.source, names, nullptr, comparison_format(options.format)));
+    const ComparisonFormat format = comparison_format(options.format);
+    const std::string text = compare_schedules(options.source, names, nullptr, format);
+    fmt::print("{}", format == ComparisonFormat::text ? within_terminal(text) : text);
     return 0;
   }
   if (options.format == "perfetto") refuse_terminal(options.format);

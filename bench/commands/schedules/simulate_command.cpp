@@ -16,6 +16,7 @@
 #include "bench/show/report/trace_output.hpp"
 #include "bench/show/text/record_tables.hpp"
 #include "bench/show/text/still_working.hpp"
+#include "bench/show/text/wrap.hpp"
 #include "core/base/atomic_file.hpp"
 #include "core/base/error.hpp"
 #include "core/base/output_json.hpp"
@@ -90,8 +91,9 @@ int simulate_schedule(SimulateOptions options) {
   if (!options.compare.empty()) {
     std::vector<std::string> names = {options.source.name_or_file};
     names.insert(names.end(), options.compare.begin(), options.compare.end());
-    fmt::print("{}", compare_schedules(options.source, names, &text,
-                                       options.json ? ComparisonFormat::json : ComparisonFormat::text));
+    const std::string compared = compare_schedules(
+        options.source, names, &text, options.json ? ComparisonFormat::json : ComparisonFormat::text);
+    fmt::print("{}", options.json ? compared : within_terminal(compared));
     return 0;
   }
   StillWorking working("building the schedule", options.quiet ? nullptr : stderr);

@@ -84,7 +84,7 @@ TEST_F(ValidateSearch, OwnRunsAreReadAsTheReadmeSays) {
   EXPECT_EQ(json.at("not_modelled").at("expert_model_parallel_size"), 1);
   EXPECT_EQ(json.at("groups").at("source").at(0).at("value"), "our logbook, week 12");
   const Said groups = plumbline("validate --tables my_runs --group-by parallelism");
-  EXPECT_THAT(groups.out, ContainsRegex("tp dp, step_s +1 "));
+  EXPECT_THAT(groups.out, ContainsRegex("tp dp +step_s +1 "));
   EXPECT_EQ(plumbline("validate --tables my_runs --group-by colour").exit_code, 2);
 }
 
