@@ -58,8 +58,8 @@ OomAgreement agreement_of(const std::vector<OomRow>& rows);
 std::string to_text(const OomTable& table, int width = 0);
 /// {"source", "cells": [{"id", "values", "budget_bytes", "published", "predicted": {"status", "verdict",
 /// "chance", "peak_bytes", "margin_bytes", "rank", "category", "category_bytes"}, "measured": {…},
-/// "reason"}], "agreement": {"measured_cells", "same_status", "measured_peaks", "same_peak", "published_cells",
-/// "same_as_published"}, "hypotheses":
+/// "reason"}], "agreement": {"measured_cells", "same_status", "measured_peaks", "same_peak",
+/// "published_cells", "same_as_published"}, "hypotheses":
 /// [{"name", "budget_bytes", "right", "wrong", "explains", "fitting_peak_bytes", "missing_peak_bytes"}],
 /// "knife_edge": see knife_edge.hpp, or null}
 std::string to_json(const OomTable& table);
