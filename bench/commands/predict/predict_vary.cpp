@@ -78,9 +78,10 @@ std::optional<TwoRuns> explained(const ConfigOptions& config, const VaryOptions&
   return two;
 }
 
-/// Settings that --patch writes: those of --diff's second configuration, or of the fastest row that fits.
+/// Settings that --patch writes: those of --diff's second configuration, or of the fastest row that fits, not a
+/// tight one where another does.
 Overrides patched_settings(const VariedRuns& all, const std::optional<TwoRuns>& two) {
-  if (!two) return all.runs[all.fastest()].settings;
+  if (!two) return all.runs[all.fastest(true)].settings;
   const NamedRun& second = two->second;
   if (second.run.settings.empty() && second.name != "base")
     throw InputError(

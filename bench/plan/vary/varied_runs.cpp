@@ -113,10 +113,14 @@ const VariedRun* VariedRuns::reference() const {
   return first == runs.end() ? nullptr : &*first;
 }
 
-std::size_t VariedRuns::fastest() const {
+std::size_t VariedRuns::fastest(bool sure) const {
+  const auto fits = [&](const VariedRun& run) {
+    return run.predicted() && run.prediction->fit.fits && !(sure && run.verdict.word == Verdict::tight);
+  };
+  if (sure && std::none_of(runs.begin(), runs.end(), fits)) return fastest();
   std::size_t best = runs.size();
   for (std::size_t i = 0; i < runs.size(); ++i) {
-    if (!runs[i].predicted() || !runs[i].prediction->fit.fits) continue;
+    if (!fits(runs[i])) continue;
     if (best == runs.size() || runs[i].prediction->time.step < runs[best].prediction->time.step) best = i;
   }
   return best == runs.size() ? 0 : best;

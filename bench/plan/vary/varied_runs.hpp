@@ -42,8 +42,9 @@ struct VariedRuns {
 
   /// Run that others are compared with: the base, or the first run that is predicted; nullptr: none is.
   const VariedRun* reference() const;
-  /// Place of the shortest step that fits; 0: none does, or the base is it.
-  std::size_t fastest() const;
+  /// Place of the shortest step that fits; 0: none does, or the base is it. `sure`: tight ones only where no
+  /// other fits.
+  std::size_t fastest(bool sure = false) const;
 };
 
 /// The configuration with more settings over it. Throws InputError.

@@ -131,6 +131,8 @@ TEST(MegatronLaunch, LayersBecomeAFamily) {
       {"--group-query-attention", "gpt_bigcode"},
       {rope, "nemotron"},
       {rope + "--squared-relu --disable-bias-linear --rotary-percent 0.5", "nemotron"},
+      {rope + "--swiglu --disable-bias-linear --rotary-percent 0.5", "stablelm"},
+      {rope + "--swiglu --disable-bias-linear --add-qkv-bias", "stablelm"},
       {rms, "llama"},
       {rms + "--add-qkv-bias", "qwen2"},
       {rms + "--qk-layernorm", "qwen3"},

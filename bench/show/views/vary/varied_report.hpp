@@ -19,9 +19,9 @@ std::string title_of(const Overrides& settings);
 /// A line for each configuration: its varied keys, verdict, memory, step, and the differences of the parts
 /// that change. A table wider than `width` (0: any) is parted in two.
 std::string varied_text(const VariedRuns& all, std::size_t width);
-/// {"keys", "reference", "fastest", "runs": [{"number", "settings", "fits", "verdict", "chance",
-/// "needed_bytes", "limit_bytes", "peak_bytes", "time", "throughput", "difference": {"step_s", …,
-/// "needed_bytes"}} or {"number", "settings", "refusal"}]}; run 0 is the base.
+/// {"keys", "reference", "fastest", "fastest_not_tight", "runs": [{"number", "settings", "fits", "verdict",
+/// "chance", "needed_bytes", "limit_bytes", "peak_bytes", "time", "throughput", "difference":
+/// {"step_s", …, "needed_bytes"}} or {"number", "settings", "refusal"}]}; run 0 is the base.
 OrderedJson varied_json(const VariedRuns& all);
 
 }  // namespace plumbline

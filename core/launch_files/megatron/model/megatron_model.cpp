@@ -43,6 +43,13 @@ Json dense(const LaunchArguments& from, const MegatronShape& shape) {
   put_common(from, shape, json);
   if (!shape.rope) refuse_layers(from, shape);
   if (!shape.rms) {
+    if (shape.activation == "silu" && !shape.qk_norm && !shape.bias) {
+      json["model_type"] = "stablelm";
+      json["layer_norm_eps"] = epsilon;
+      json["partial_rotary_factor"] = rotated;
+      json["use_qkv_bias"] = shape.qkv_bias;
+      return json;
+    }
     if (shape.activation == "silu" || shape.qk_norm || shape.qkv_bias != shape.bias)
       refuse_layers(from, shape);
     json["model_type"] = "nemotron";

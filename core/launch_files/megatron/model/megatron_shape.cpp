@@ -13,7 +13,7 @@ namespace {
 constexpr const char* kQueryGroups = "--num-query-groups";
 constexpr const char* kFamilies =
     "layers that a family of models has (GPT-2: LayerNorm, gelu, learned, biases; Llama and Qwen: RMSNorm, "
-    "swiglu, rope; Nemotron: LayerNorm, gelu or squared relu, rope)";
+    "swiglu, rope; Nemotron: LayerNorm, gelu or squared relu, rope; StableLM: LayerNorm, swiglu, rope)";
 
 /// Specifications of layers with other mixers than attention, without the pattern that says where they are.
 void refuse_hybrid_spec(const LaunchArguments& from) {
