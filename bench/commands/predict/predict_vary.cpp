@@ -78,8 +78,8 @@ std::optional<TwoRuns> explained(const ConfigOptions& config, const VaryOptions&
   return two;
 }
 
-/// Settings that --patch writes: those of --diff's second configuration, or of the fastest row that fits, not a
-/// tight one where another does.
+/// Settings that --patch writes: those of --diff's second configuration, or of the fastest row that fits, a
+/// tight one only where no other does.
 Overrides patched_settings(const VariedRuns& all, const std::optional<TwoRuns>& two) {
   if (!two) return all.runs[all.fastest(true)].settings;
   const NamedRun& second = two->second;
