@@ -48,6 +48,7 @@ class CommonConfig {
     own.shrink_to_fit();
     record.config = std::move(own);
   }
+  const std::vector<ConfigPair>& keys() const { return common_; }
 
  private:
   static bool is_always_shown(std::string_view key) {
@@ -115,6 +116,10 @@ std::vector<Record> load_figures(const std::string& folder_or_file) {
       records[place->second] = std::move(record);
     }
   });
+  if (!records.empty()) {
+    std::vector<ConfigPair>& first = records.front().config;
+    first.insert(first.end(), common.keys().begin(), common.keys().end());
+  }
   set_speedups(records);
   return records;
 }

@@ -35,8 +35,8 @@ class RecordStream {
   std::vector<std::string> keys_;
 };
 
-/// load_records() for tables and comparisons: without figures of single ranks, and without configuration keys
-/// that have the same value in all records, except those that tables always show.
+/// load_records() for tables and comparisons, without figures of single ranks. Configuration keys that have
+/// the same value in all records are in the first one alone, except those that tables always show.
 std::vector<Record> load_figures(const std::string& folder_or_file);
 
 }  // namespace plumbline
