@@ -6,6 +6,7 @@
 
 #include "analysis/hardware/profile_at_speed.hpp"
 #include "analysis/predict/dynamic_context.hpp"
+#include "analysis/published/comparable_figures.hpp"
 #include "analysis/step/software_of.hpp"
 #include "analysis/time/lane_sums.hpp"
 #include "analysis/work/flops.hpp"
@@ -149,8 +150,13 @@ std::optional<LaneSums> lanes_of(const RunConfig& config, const RepeatedSchedule
 PredictionReport whole_report(const Prediction& prediction, const RunConfig& config,
                               const RepeatedSchedule& step, const HardwareProfile& hardware) {
   PredictionReport report = report_of(prediction, config, step);
-  set_verdict(verdict_of(config, hardware, prediction.fit), report);
+  const ComparableFigures comparable = comparable_figures(config, hardware, prediction);
+  set_verdict(verdict_of(prediction.fit, comparable.exceeding), report);
   report.step_interval = step_interval_of(config, step, hardware);
+  if (const auto& interval = comparable.step) {
+    const double made = prediction.time.step.value;
+    report.comparable_step = StepInterval{{made * interval->low}, {made * interval->high}};
+  }
   report.lanes = lanes_of(config, step, hardware);
   return report;
 }

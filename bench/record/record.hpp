@@ -76,6 +76,8 @@ struct PredictionReport {
   std::optional<DeviceMemoryReport> device_memory;  // nothing: the hardware profile knows none
   /// The step when every class is as quick or slow as calibration saw it; nothing: not known.
   std::optional<StepInterval> step_interval{};
+  /// 80 % interval of the step by comparable published runs; nothing: there are none.
+  std::optional<StepInterval> comparable_step{};
   std::vector<ExpertLoadReport>
       expert_load{};                // of MoE layers whose experts drop tokens or whose routing is given
   std::optional<LaneSums> lanes{};  // nothing: not predicted

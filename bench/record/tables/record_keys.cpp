@@ -162,6 +162,7 @@ const ObjectTable<PredictionReport>& table_of<PredictionReport>() {
        field("device_memory", &Report::device_memory, "", kLeftOut),
        field("step_interval_s", &Report::step_interval,
              "the step with every class at its fastest or slowest in calibration", kLeftOut),
+       field("comparable_step_s", &Report::comparable_step, "80 % interval by comparable runs", kLeftOut),
        field("expert_load", &Report::expert_load, "",
              {Presence::left_out, 0, OrderedJsonKeys::kInfinite, std::size_t{1} << 16}),
        field("lanes", &Report::lanes, "", kLeftOut), field("attention", &Report::attention, "", kLeftOut),

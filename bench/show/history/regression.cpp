@@ -139,20 +139,22 @@ int count_of_kind(const Regression& regression, Change::Kind kind) {
                                         [kind](const Change& change) { return change.kind == kind; }));
 }
 
+/// "1 cell", "2 cells".
+std::string cells_text(int count) {
+  return fmt::format("{} cell{}", count, count == 1 ? "" : "s");
+}
+
 std::string summary_of_changes(const Regression& regression, double tolerance) {
-  return fmt::format(
-      "{} cells compared, tolerance {:.4g} %: {} slower or larger, {} faster or smaller without a reason in "
-      "the prediction{}{}{}",
-      regression.compared, 100 * tolerance, count_of_kind(regression, Change::Kind::loss),
-      count_of_kind(regression, Change::Kind::unexplained_gain),
-      regression.within_noise == 0
-          ? ""
-          : fmt::format("; {} more differences within machine noise", regression.within_noise),
-      regression.not_comparable == 0
-          ? ""
-          : fmt::format("; {} cells not comparable, as their configuration differs",
-                        regression.not_comparable),
-      regression.new_cells == 0 ? "" : fmt::format("; {} new cells", regression.new_cells));
+  std::string text = fmt::format(
+      "{} compared, tolerance {:.4g} %: {} worse, {} better without a reason in the prediction",
+      cells_text(regression.compared), 100 * tolerance, count_of_kind(regression, Change::Kind::loss),
+      count_of_kind(regression, Change::Kind::unexplained_gain));
+  if (regression.within_noise > 0)
+    text += fmt::format("; {} more within machine noise", regression.within_noise);
+  if (regression.not_comparable > 0)
+    text += fmt::format("; {} not comparable: another configuration", cells_text(regression.not_comparable));
+  if (regression.new_cells > 0) text += fmt::format("; {} new", cells_text(regression.new_cells));
+  return text;
 }
 
 int place_of(Change::Kind kind) {

@@ -39,6 +39,13 @@ constexpr auto kDroppedOf = [](const auto& report) {
          static_cast<double>(std::max<std::int64_t>(1, tokens_of(report.expert_load)));
 };
 
+constexpr auto kComparableLowOf = [](const auto& report) {
+  return report.comparable_step ? report.comparable_step->low.value : StepReport::kUnknown;
+};
+constexpr auto kComparableHighOf = [](const auto& report) {
+  return report.comparable_step ? report.comparable_step->high.value : StepReport::kUnknown;
+};
+
 constexpr auto kTokensOf = [](const auto& report) { return report.throughput.tokens_per_s; };
 constexpr auto kTokensPerGpuOf = [](const auto& report) { return report.throughput.tokens_per_s_per_gpu; };
 constexpr auto kTflopsOf = [](const auto& report) { return report.throughput.model_tflops_per_gpu; };
@@ -69,6 +76,10 @@ constexpr CellColumn kCellColumns[] = {
     {CellQuantity::step_time, ColumnSide::error, AtSpeed::current, "error %",
      "error_step_time_current_machine_speed", "error.probed_step_time",
      [](const Record& r) { return figure_of(r.error, &ErrorReport::probed_step_time); }},
+    {CellQuantity::comparable, ColumnSide::predicted, AtSpeed::any, "from", "comparable_step_s_low", "",
+     [](const Record& r) { return figure_of(r.prediction, kComparableLowOf); }},
+    {CellQuantity::comparable, ColumnSide::predicted, AtSpeed::any, "to", "comparable_step_s_high", "",
+     [](const Record& r) { return figure_of(r.prediction, kComparableHighOf); }},
     {CellQuantity::bubble, ColumnSide::predicted, AtSpeed::calibrated, "predicted",
      "predicted_bubble_fraction", "prediction.time.bubble_fraction",
      [](const Record& r) { return figure_of(r.prediction, kBubbleOf); }},
@@ -150,6 +161,8 @@ std::string_view name_of(CellQuantity quantity) {
       return "device";
     case CellQuantity::step_time:
       return "step";
+    case CellQuantity::comparable:
+      return "comparable";
     case CellQuantity::bubble:
       return "bubble";
     case CellQuantity::dropped_tokens:
@@ -213,6 +226,8 @@ Scale CellUnits::of(const CellColumn& column) const {
       return column.title.ends_with('%') ? Scale{100, "%", 1} : memory;
     case CellQuantity::step_time:
       return column.side == ColumnSide::error ? Scale{100, "%", 1} : time;
+    case CellQuantity::comparable:
+      return time;
     case CellQuantity::bubble:
       return {1, "", 3};
     case CellQuantity::dropped_tokens:
@@ -241,6 +256,8 @@ std::string CellUnits::group(const CellColumn& column) const {
       return fmt::format("device memory, {}", memory.unit);
     case CellQuantity::step_time:
       return fmt::format("{}, {}", time_figure("step_s").title, time.unit);
+    case CellQuantity::comparable:
+      return fmt::format("comparable runs, {}", time.unit);
     case CellQuantity::bubble:
       return std::string(time_figure("bubble_fraction").title);
     case CellQuantity::dropped_tokens:
@@ -271,12 +288,15 @@ std::vector<const CellColumn*> columns_to_show(const std::vector<Record>& record
   const bool some_baseline = any([](const Record& r) {
     return r.baseline && (std::isfinite(r.baseline->predicted) || std::isfinite(r.baseline->measured));
   });
+  const bool some_comparable =
+      any([](const Record& r) { return r.prediction && r.prediction->comparable_step; });
   const bool measured = any_measured(records);
   std::vector<const CellColumn*> columns;
   for (const CellColumn& column : kCellColumns) {
     if (!measured && column.side != ColumnSide::predicted) continue;
     if (column.speed == AtSpeed::current && !some_probed) continue;
     if (column.quantity == CellQuantity::device_memory && !some_device) continue;
+    if (column.quantity == CellQuantity::comparable && !some_comparable) continue;
     if (column.quantity == CellQuantity::dropped_tokens && !some_dropped) continue;
     if (column.quantity == CellQuantity::speed_up && !some_baseline) continue;
     columns.push_back(&column);

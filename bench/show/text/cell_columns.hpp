@@ -15,13 +15,14 @@ enum class CellQuantity {
   peak_memory,
   device_memory,
   step_time,
+  comparable,
   bubble,
   dropped_tokens,
   speed_up,
   predicted_throughput,
   throughput
 };
-/// "memory", "device", "step", "bubble", "dropped", "speed-up", "tokens".
+/// "memory", "device", "step", "comparable", "bubble", "dropped", "speed-up", "tokens".
 std::string_view name_of(CellQuantity quantity);
 enum class ColumnSide { predicted, measured, error };
 /// The machine speed that a predicted time is for.

@@ -93,6 +93,8 @@ int importance_of(const CellColumn& column, bool measured) {
     case CellQuantity::peak_memory:
     case CellQuantity::step_time:
       return column.side == ColumnSide::error ? 6 : 9;
+    case CellQuantity::comparable:
+      return measured ? 0 : 7;
     case CellQuantity::bubble:
       return column.side == ColumnSide::error ? 5 : 8;
     case CellQuantity::dropped_tokens:

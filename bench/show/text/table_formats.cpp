@@ -72,7 +72,8 @@ std::vector<CsvColumn> csv_columns() {
                        return std::string(r.prediction ? name_of(time_basis(*r.prediction)) : "");
                      }});
   for (const CellColumn& column : cell_columns()) {
-    if (column.csv == "predicted_device_share" || column.quantity == CellQuantity::speed_up)
+    if (column.csv == "predicted_device_share" || column.quantity == CellQuantity::speed_up ||
+        column.quantity == CellQuantity::comparable)
       columns.push_back({std::string(column.csv), [&](const Record& r) { return field(column.of(r)); }});
   }
   columns.push_back(

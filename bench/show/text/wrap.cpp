@@ -8,8 +8,14 @@
 namespace plumbline {
 
 std::size_t columns_of(std::string_view text) {
-  return static_cast<std::size_t>(std::count_if(
-      text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
+  std::size_t columns = 0;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    if (text.substr(at, 2) == "\033[")
+      at = std::min(text.find('m', at), text.size() - 1);
+    else if ((static_cast<unsigned char>(text[at]) & 0xC0U) != 0x80U)
+      ++columns;
+  }
+  return columns;
 }
 
 namespace {

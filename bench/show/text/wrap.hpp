@@ -17,7 +17,7 @@ std::string within(std::string_view lines, int width);
 /// Within the terminal behind standard output, if it is one.
 std::string within_terminal(std::string_view lines);
 
-/// Columns that `text` takes.
+/// Columns that `text` takes; colours take none.
 std::size_t columns_of(std::string_view text);
 
 }  // namespace plumbline

@@ -77,6 +77,7 @@ TEST(TerminalWidth, LongLinesGoOnFurtherIndented) {
   EXPECT_EQ(within("  one two three\nfour\n", 9), "  one two\n      three\nfour\n");
   EXPECT_EQ(within("one two\n\nend", 0), "one two\n\nend");
   EXPECT_EQ(within("one\n\nunbreakable", 5), "one\n\nunbreakable\n");
+  EXPECT_EQ(within("one \033[32mtwo\033[0m\n", 7), "one \033[32mtwo\033[0m\n");
 }
 
 }  // namespace

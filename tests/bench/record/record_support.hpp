@@ -70,6 +70,7 @@ inline Record sample_record(const std::string& id) {
   predicted.memory.peak.value += predicted.memory.peak.value / 100;
   predicted.time.bubble_fraction = 0.23;
   predicted.step_interval = StepInterval{{0.5}, {0.6}};
+  predicted.comparable_step = StepInterval{{0.45}, {0.75}};
   predicted.verdict = "tight";
   predicted.chance = 0.125;
   predicted.expert_load = {{3, {6, 6, 6}, {0, 0, 0}}};

@@ -54,6 +54,7 @@ TEST(Record, ComesBackFromJsonAsItWas) {
   EXPECT_EQ(back.measurement->disturbance.repeats, 1);
   EXPECT_EQ(back.measurement->rounds, 2);
   EXPECT_EQ(back.prediction->step_interval->high.value, 0.6);
+  EXPECT_EQ(back.prediction->comparable_step->low.value, 0.45);
 }
 
 TEST(Record, HasTheKeysThatScriptsRelyOn) {
@@ -88,6 +89,7 @@ TEST(Record, OfBeforeThereWereProbesIsRead) {
   old["error"].erase("probed_step_time");
   old["error"].erase("probed_bubble_fraction");
   old["prediction"].erase("step_interval_s");
+  old["prediction"].erase("comparable_step_s");
   for (const char* key : {"steps", "step_interval_s", "disturbance", "computing", "rounds"})
     old["measurement"].erase(key);
   const Record record = parse_record(old.dump(), "old");
