@@ -87,7 +87,7 @@ TEST(Regression, ToleranceDecides) {
     for (const Change& change : found.changes) kinds.push_back(change.kind);
     EXPECT_EQ(kinds, c.kinds) << c.name;
     EXPECT_EQ(found.any_loss(), !kinds.empty() && kinds[0] == loss) << c.name;
-    EXPECT_THAT(to_text(found, 0.05), HasSubstr("cells compared, tolerance 5 %")) << c.name;
+    EXPECT_THAT(to_text(found, 0.05), HasSubstr(" compared, tolerance 5 %")) << c.name;
   }
 }
 
