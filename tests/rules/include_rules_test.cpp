@@ -231,7 +231,8 @@ constexpr Room kRooms[] = {
      "bench/show/report bench/show/text bench/show/views/cluster core/base core/config core/config_text"},
     {"bench/show/views/benchmarks", "bench/record bench/show/report bench/show/text core/base"},
     {"bench/show/views/cluster",
-     "analysis/reliability analysis/stragglers analysis/topology analysis/work bench/record "
+     "analysis/published analysis/reliability analysis/stragglers analysis/topology analysis/work "
+     "bench/record "
      "bench/show/report bench/show/text core/base core/config core/schedule"},
     {"bench/show/views/diagnose",
      "analysis/diagnose analysis/diagnose/logs bench/show/text core/base core/config core/config_text"},

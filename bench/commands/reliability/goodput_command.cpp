@@ -15,6 +15,7 @@
 #include "bench/commands/reliability/job_options.hpp"
 #include "bench/plan/plan.hpp"
 #include "bench/show/text/still_working.hpp"
+#include "bench/show/text/wrap.hpp"
 #include "bench/show/views/cluster/goodput_plot.hpp"
 #include "bench/show/views/cluster/goodput_report.hpp"
 #include "core/base/atomic_file.hpp"
@@ -52,10 +53,12 @@ std::optional<double> given(double value) {
 }
 
 /// Sets the seconds of a step without failures: measured, or predicted with the errors of comparable runs.
-void set_step(const GoodputOptions& options, const RunConfig& config, GoodputRequest& request) {
+/// Returns the verdict on the memory of one that is predicted.
+std::optional<MemoryVerdict> set_step(const GoodputOptions& options, const RunConfig& config,
+                                      GoodputRequest& request) {
   if (options.step > 0) {
     request.step = {options.step};
-    return;
+    return std::nullopt;
   }
   if (config.machine.hardware.empty()) {
     throw InputError(
@@ -75,12 +78,10 @@ void set_step(const GoodputOptions& options, const RunConfig& config, GoodputReq
                     "`predict` shows the memory"));
   }
   request.step = prediction.time.step;
-  const MemoryVerdict verdict = verdict_of(config, hardware, prediction.fit);
-  if (verdict.word == Verdict::tight)
-    say(fmt::format("note: memory is {}: comparable runs exceed the device\n", verdict.text()));
   const auto runs = std::make_shared<ComparableRuns>(known_runs(), kind_of(config, hardware), "step_s");
   if (hardware.accelerator() != nullptr && runs->interval())
     request.step_ratio = [runs](double share) { return runs->ratio_at(share); };
+  return verdict_of(config, hardware, prediction.fit);
 }
 
 /// Groups that hold all states: a part of the data-parallel replicas each.
@@ -133,7 +134,6 @@ GoodputRequest request_of(const GoodputOptions& options, const RunConfig& config
   if (request.prices.kwh && !request.prices.watts_per_gpu) {
     throw InputError("goodput: --gpu-watts: missing; expected the power of a GPU alongside --kwh-price");
   }
-  set_step(options, config, request);
   return request;
 }
 
@@ -145,13 +145,14 @@ int run_goodput(const GoodputOptions& options) {
   }
   const RunConfig config = options.config.load_with_notes();
   if (const auto reason = why_invalid(config)) throw InputError(fmt::format("goodput: {}", *reason));
-  const GoodputRequest request = request_of(options, config);
+  GoodputRequest request = request_of(options, config);
+  const std::optional<MemoryVerdict> memory = set_step(options, config, request);
   const StillWorking working("simulating failures", options.quiet ? nullptr : stderr);
   const GoodputReport report = plan_goodput(request);
   if (!options.plot.empty()) write_whole_file(options.plot, goodput_svg(request, report));
-  fmt::print("{}", options.json   ? goodput_json(request, report)
-                   : options.html ? goodput_page(request, report)
-                                  : goodput_text(request, report));
+  fmt::print("{}", options.json   ? goodput_json(request, report, memory)
+                   : options.html ? goodput_page(request, report, memory)
+                                  : within_terminal(goodput_text(request, report, memory)));
   return static_cast<int>(ExitCode::done);
 }
 

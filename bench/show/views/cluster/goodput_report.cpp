@@ -98,9 +98,11 @@ std::string money_text(const GoodputRequest& request, const GoodputReport& repor
 
 }  // namespace
 
-std::string goodput_text(const GoodputRequest& request, const GoodputReport& report) {
+std::string goodput_text(const GoodputRequest& request, const GoodputReport& report,
+                         const std::optional<MemoryVerdict>& memory) {
   const Goodput& simulated = report.simulated;
   std::string text = header_text(request, report);
+  if (memory) text += fmt::format("memory: {}\n", memory->text());
   text += fmt::format(
       "\neffective time   expected  simulated        5 %       50 %       95 %\n"
       "               {:>10} {:>10} {:>10} {:>10} {:>10}\n",
@@ -132,7 +134,8 @@ std::string goodput_text(const GoodputRequest& request, const GoodputReport& rep
   return text + money_text(request, report);
 }
 
-std::string goodput_json(const GoodputRequest& request, const GoodputReport& report) {
+std::string goodput_json(const GoodputRequest& request, const GoodputReport& report,
+                         const std::optional<MemoryVerdict>& memory) {
   const Goodput& simulated = report.simulated;
   nlohmann::ordered_json json;
   json["gpus"] = request.gpus;
@@ -140,6 +143,8 @@ std::string goodput_json(const GoodputRequest& request, const GoodputReport& rep
   json["fleet"] = request.fleet.name;
   json["fleet_source"] = request.fleet.source;
   json["step_s"] = request.step.value;
+  if (memory) json["verdict"] = name_of(memory->word);
+  if (memory && memory->chance) json["chance"] = *memory->chance;
   json["tokens_per_step"] = request.tokens_per_step;
   json["between_failures_s"] = report.between.value;
   json["recovery_s"] = report.recovery.value;
@@ -187,7 +192,8 @@ std::string goodput_json(const GoodputRequest& request, const GoodputReport& rep
   return output_json(json, 2) + "\n";
 }
 
-std::string goodput_page(const GoodputRequest& request, const GoodputReport& report) {
+std::string goodput_page(const GoodputRequest& request, const GoodputReport& report,
+                         const std::optional<MemoryVerdict>& memory) {
   const Goodput& simulated = report.simulated;
   PlotCurve trials{"effective time of trials, %", {}};
   trials.points.reserve(101);
@@ -220,7 +226,8 @@ std::string goodput_page(const GoodputRequest& request, const GoodputReport& rep
   const PagePart money{"Tokens, GPU-hours, cost", money_text(request, report), {}, ""};
   return cluster_page(
       fmt::format("Goodput of {} GPUs", request.gpus),
-      fmt::format("failure rates of {}, MTBF {}", request.fleet.name, long_time(report.between)),
+      fmt::format("failure rates of {}, MTBF {}{}", request.fleet.name, long_time(report.between),
+                  memory ? fmt::format("; memory: {}", memory->text()) : ""),
       {effective, time, intervals, changes, money});
 }
 

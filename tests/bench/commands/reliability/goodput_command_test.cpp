@@ -40,6 +40,19 @@ TEST_F(GoodputCommand, AMonthOnAHundredThousandGpusTakesSeconds) {
               effective["simulated"].get<double>() * 16384 * 8192 / 4 * 86400, 1e6);
 }
 
+/// The verdict of the predicted step, as `predict` gives it; a step that is given has none.
+TEST_F(GoodputCommand, SaysTheVerdictOnMemory) {
+  const std::string step =
+      "llama-3.1-70b --gpus 1024 --hardware h100-sxm-80gb --gbs 1024 --tp 8 --pp 4 --seq-length 8192 "
+      "--software megatron-core --zero-stage 1 --sequence-parallel true --quiet";
+  const nlohmann::json predicted = json_of("predict --json " + step)["prediction"];
+  const nlohmann::json planned = json_of("goodput --trials 100 --json " + step);
+  EXPECT_EQ(planned["verdict"], predicted["verdict"]);
+  EXPECT_EQ(planned["chance"], predicted["chance"]);
+  EXPECT_THAT(goodput("--trials 100 " + step).out, ContainsRegex("\nmemory: (fits|tight \\([0-9]+ %\\))\n"));
+  EXPECT_FALSE(json_of(fmt::format("goodput --trials 10 --json {} --gpus 64", kJob)).contains("verdict"));
+}
+
 TEST_F(GoodputCommand, TextSaysWhatAPersonAsks) {
   const Said said =
       goodput(fmt::format("{} --gpus 16384 --trials 100 --spares 4 --repair-hours 24 --gpu-hour-price 2 "
