@@ -101,7 +101,8 @@ std::string trust_text(const RunConfig& config, const HardwareProfile& hardware,
   const KnownErrors known = known_errors_of(config);
   if (known.step) text += published_line("step time", *known.step, known.software, config);
   if (known.peak) text += published_line("peak memory", *known.peak, known.software, config);
-  if (const auto peak = comparable_figures(config, hardware, prediction).peak) {
+  const ComparableFigures comparable = comparable_figures(config, hardware, prediction);
+  if (const auto& peak = comparable.peak) {
     const double gib = bytes_of(prediction) / kBytesPerGiB;
     text += fmt::format(
         "  peak memory of comparable runs: {:.4g} to {:.4g} GiB (80 % interval of {} runs, {} "
@@ -109,8 +110,9 @@ std::string trust_text(const RunConfig& config, const HardwareProfile& hardware,
         peak->low * gib, peak->high * gib, peak->rows, peak->origins);
   }
   if (!known.step && !known.peak) {
-    text += fmt::format("  no published {} runs of {} to compare with (plumbline validate)\n",
-                        config.model.mixture ? "MoE" : "dense", config.machine.software);
+    text += fmt::format("  no published {} runs of {}{}\n", config.model.mixture ? "MoE" : "dense",
+                        config.machine.software,
+                        comparable.step ? ": comparable runs are of other software" : " to compare with");
   }
   return text + slow_machine_line(slow_machines(prediction.time.step, config.layout().world()));
 }
