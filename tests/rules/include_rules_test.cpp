@@ -146,7 +146,8 @@ constexpr Room kRooms[] = {
      "analysis/reinforcement bench/commands bench/evaluate bench/measure/machine bench/plan "
      "bench/processes/hosts "
      "bench/processes/launch bench/run bench/run/recovery bench/show/logs bench/show/report "
-     "bench/show/text bench/show/views bench/show/views/reinforcement bench/training/checkpoints bench/training/trainer "
+     "bench/show/text bench/show/views bench/show/views/reinforcement bench/training/checkpoints "
+     "bench/training/trainer "
      "core/base core/config core/config_text core/reinforcement"},
     {"bench/commands/schedules",
      "analysis/simulate bench/ask bench/commands bench/show/report bench/show/text core/base core/schedule "

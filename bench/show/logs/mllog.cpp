@@ -32,12 +32,10 @@ class LogWriter {
  public:
   void add(const char* name_space, double unix_s, const char* type, const std::string& key, OrderedJson value,
            OrderedJson metadata = OrderedJson::object()) {
-    const OrderedJson line = {{"namespace", name_space},
-                              {"time_ms", static_cast<std::int64_t>(std::llround(unix_s * 1e3))},
-                              {"event_type", type},
-                              {"key", key},
-                              {"value", std::move(value)},
-                              {"metadata", std::move(metadata)}};
+    const OrderedJson line = {
+        {"namespace", name_space},   {"time_ms", static_cast<std::int64_t>(std::llround(unix_s * 1e3))},
+        {"event_type", type},        {"key", key},
+        {"value", std::move(value)}, {"metadata", std::move(metadata)}};
     text_ += ":::MLLOG " + output_json(line, -1) + "\n";
   }
   std::string take() { return std::move(text_); }

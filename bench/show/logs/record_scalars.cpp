@@ -74,6 +74,13 @@ std::vector<RunFigure> run_figures(const Record& record) {
     add("throughput/" + std::string(figure.key),
         [&](const auto& report) { return figure.of(report.throughput); });
   add("memory/peak_bytes", [](const auto& report) { return report.memory.peak.value; });
+  if (record.measurement && record.measurement->energy) {
+    for (const auto& [name, joule] : {std::pair("energy/step_j", &EnergyReport::step_joule),
+                                      std::pair("energy/token_j", &EnergyReport::token_joule)}) {
+      const double measured = (*record.measurement->energy).*joule;
+      if (std::isfinite(measured)) figures.push_back({name, kNothing, measured});
+    }
+  }
   return figures;
 }
 

@@ -46,8 +46,8 @@ std::vector<RunFigure> run_figures(const Record& record);
 /// Whole number of a configuration key.
 std::optional<std::int64_t> number_of(const Record& record, std::string_view key);
 
-/// Curves of a record, tagged with the names of run_figures() and `loss`: step times and losses by step, other
-/// figures at the last step. Of a prediction: the step time at the first and the last timed step.
+/// Curves of a record, tagged with the names of run_figures() and `loss`. Step times and losses by step,
+/// other figures at the last one; a predicted step time at the first and the last timed step.
 struct RecordScalars {
   std::vector<Scalar> measured;
   std::vector<Scalar> predicted;

@@ -53,8 +53,7 @@ void write_logs(const TrainingLogs& logs, const std::vector<Record>& records) {
   const double end = unix_now();
   if (!logs.tensorboard.empty()) made_folder(logs.tensorboard);
   for (const Record& record : records) {
-    if (!logs.mllog.empty())
-      made_folder(logs.mllog).write(record.id + ".log", mllog_lines(record, end));
+    if (!logs.mllog.empty()) made_folder(logs.mllog).write(record.id + ".log", mllog_lines(record, end));
     if (logs.tensorboard.empty()) continue;
     OutputFolder::make(logs.tensorboard + "/" + record.id);
     write_events(logs.tensorboard + "/" + record.id, record, end);
