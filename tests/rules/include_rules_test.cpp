@@ -222,7 +222,7 @@ constexpr Room kRooms[] = {
      "bench/training/checkpoints core/base core/config"},
     {"bench/show/history",
      "bench/record bench/show/report bench/show/text bench/show/views/cluster core/base"},
-    {"bench/show/logs", "bench/record core/base core/trace"},
+    {"bench/show/logs", "bench/record core/base"},
     {"bench/show/report",
      "bench/record bench/show/text core/base core/schedule core/schedule_text core/tensor core/trace"},
     {"bench/show/text", "bench/record core/base core/config_text core/trace"},

@@ -37,27 +37,28 @@ StepClock::StepClock(const Record& record, double end_unix_s) : start_(end_unix_
   // A resumed run has losses of earlier starts. Several rounds have the timed steps of all.
   const bool numbered = measured.rounds == 1 && losses >= timed && losses > 0;
   steps_ = numbered ? losses : number_of(record, "warmup_steps").value_or(0) + timed;
-  for (const StepReport& step : measured.steps)
-    if (std::isfinite(step.time.value)) start_ -= step.time.value;
-  double end = start_;
   for (const StepReport& step : measured.steps) {
-    if (std::isfinite(step.time.value)) end += step.time.value;
+    seconds_.push_back(step.time.value);
+    if (std::isfinite(step.time.value)) start_ -= step.time.value;
+  }
+  double end = start_;
+  for (const double seconds : seconds_) {
+    if (std::isfinite(seconds)) end += seconds;
     ends_.push_back(end);
   }
 }
 
 double StepClock::unix_s(std::int64_t step) const {
   const std::int64_t place = step - first_timed();
-  return place < 0 || ends_.empty()
-             ? start_
-             : ends_[static_cast<std::size_t>(std::min<std::int64_t>(place, std::ssize(ends_) - 1))];
+  if (place < 0 || ends_.empty()) return start_;
+  return ends_[static_cast<std::size_t>(std::min<std::int64_t>(place, std::ssize(ends_) - 1))];
 }
 
 std::optional<double> StepClock::seconds(std::int64_t step) const {
   const std::int64_t place = step - first_timed();
-  if (place < 0 || place >= std::ssize(ends_)) return std::nullopt;
-  const auto i = static_cast<std::size_t>(place);
-  return ends_[i] - (i == 0 ? start_ : ends_[i - 1]);
+  if (place < 0 || place >= std::ssize(seconds_)) return std::nullopt;
+  const double value = seconds_[static_cast<std::size_t>(place)];
+  return std::isfinite(value) ? std::optional(value) : std::nullopt;
 }
 
 std::vector<RunFigure> run_figures(const Record& record) {

@@ -21,7 +21,7 @@ class StepClock {
 
   std::int64_t steps() const { return steps_; }
   /// Number of the first timed step, from 1.
-  std::int64_t first_timed() const { return steps_ - static_cast<std::int64_t>(ends_.size()) + 1; }
+  std::int64_t first_timed() const { return steps_ - static_cast<std::int64_t>(seconds_.size()) + 1; }
   double start_unix_s() const { return start_; }
   /// End of a step.
   double unix_s(std::int64_t step) const;
@@ -31,7 +31,8 @@ class StepClock {
  private:
   std::int64_t steps_ = 0;
   double start_ = 0;
-  std::vector<double> ends_;  // of timed steps
+  std::vector<double> seconds_;  // of timed steps; NaN: unknown
+  std::vector<double> ends_;     // Unix times of their ends
 };
 
 /// A figure of a whole run; NaN: unknown.

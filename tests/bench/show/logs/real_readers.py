@@ -7,6 +7,7 @@ Needs the packages tensorboard and mlperf-logging (pip install tensorboard; pip 
 mlperf-logging). Exit code 77 without both; with one, the other's part is skipped.
 """
 
+import argparse
 import glob
 import json
 import os
@@ -76,10 +77,13 @@ def check_lines(file, record):
 
 
 def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("program")
+    given = parser.parse_args()
     if EventAccumulator is None and ruleset_500 is None:
         print("skipped: neither tensorboard nor mlperf-logging is installed")
         sys.exit(77)
-    program = os.path.abspath(sys.argv[1])
+    program = os.path.abspath(given.program)
     with tempfile.TemporaryDirectory() as folder:
         def say(*words):
             return json.loads(subprocess.run([program, *words, "--json"], check=True, cwd=folder,
