@@ -5,7 +5,8 @@
 
 Token buckets (tc qdisc tbf) limit the link of each of two hosts, a rank and a processor each. The sweeps of
 all-reduce and latency over them are imported into --preset, a calibrated profile of one machine. Steps of
-data, tensor and pipeline parallelism are measured; a table has their predictions with both profiles.
+data, tensor and pipeline parallelism are measured; a table has their predictions with both profiles. The
+pipeline's step is mostly computation: give --preset a calibration of this machine to judge it.
 
 Exit code 0: the step of data parallelism is predicted within --bound, and the preset errs by more than a
 factor of 2; 1: it is not, in any of --tries; 77: no hosts, no tc, or fewer than 2 processors here.
