@@ -15,6 +15,7 @@
 #include "bench/matrix/matrix_source.hpp"
 #include "bench/processes/hosts/chosen_hosts.hpp"
 #include "bench/processes/launch/launch.hpp"
+#include "bench/show/logs/training_log.hpp"
 #include "bench/show/text/record_tables.hpp"
 #include "bench/show/text/wrap.hpp"
 #include "core/base/error.hpp"
@@ -36,6 +37,7 @@ struct MatrixCommand {
   bool json = false;
   bool quiet = false;
   std::string timelines = "auto";
+  TrainingLogs logs{};
 };
 
 /// Submits the matrix to Slurm, or prints the job script.
@@ -87,6 +89,7 @@ int run_command(const MatrixCommand& command) {
   const std::vector<Host> hosts = chosen_hosts(command.launcher, process_variables());
   require_first(hosts);
   const std::string folder = results_folder(command.out, command.config.source);
+  check_can_write_logs(command.logs, true);
   CellEstimates estimates;
   source.fit_machine(folder, !command.predict_only, estimates);
   const std::vector<MatrixCell> cells = source.cells();
@@ -96,6 +99,7 @@ int run_command(const MatrixCommand& command) {
        source.chosen(), keeps_timelines(command.timelines, command.predict_only, cells.size())},
       estimates);
   const std::vector<Record>& records = result.records;
+  write_logs(command.logs, records);
   if (command.json) {
     write_json_array(stdout, records);
   } else {
@@ -142,6 +146,14 @@ void add_matrix_command(CLI::App& app, CommandAction& action) {
       ->add_option("--timelines", options->timelines,
                    "Timeline files, about 1 MB each: auto (up to 500 predicted cells), always, never")
       ->check(CLI::IsMember({"auto", "always", "never"}));
+  command
+      ->add_option("--mllog", options->logs.mllog,
+                   "Output folder with MLPerf's log lines, \":::MLLOG {...}\", a file ID.log per cell")
+      ->type_name("DIR");
+  command
+      ->add_option("--tensorboard", options->logs.tensorboard,
+                   "Output folder with scalars for TensorBoard: ID/measured and ID/predicted of each cell")
+      ->type_name("DIR");
   command->add_flag("--json", options->json, "Print the records as a JSON array");
   command->callback([=, &app, &action] {
     action = [=, &app] {

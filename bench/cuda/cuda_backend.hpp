@@ -25,6 +25,7 @@ struct CudaRun {
   training::TrainingResult training;
   DeviceMemoryReport device_memory;  // every rank's, the same on all of them
   GpuReport gpu;                     // this rank's, with the transports of all
+  std::string bus;                   // of this rank's GPU; empty: unknown
   std::string unsaved;               // why the kernels' trace is missing; on world rank 0
 };
 

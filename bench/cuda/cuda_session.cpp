@@ -170,6 +170,7 @@ CudaRun train_on_cuda(const RunConfig& config, const Schedule& schedule, const R
                                  &observers, files.checkpoints, {}, host.get());
   run.device_memory = device_report(memory_watch, run.training, control);
   run.gpu = gpu_report(*operators, memory, transports_of_all(log, control), sampler);
+  run.bus = bus_of(place.device());
   if (trace) run.unsaved = trace->write(schedule, files.trace + ".kernels.json", timeline.error());
   return run;
 }

@@ -14,6 +14,7 @@
 #include "bench/record/checkpoint_report.hpp"
 #include "bench/record/computing_report.hpp"
 #include "bench/record/device_memory_report.hpp"
+#include "bench/record/energy_report.hpp"
 #include "bench/record/expert_load_report.hpp"
 #include "bench/record/gpu_report.hpp"
 #include "bench/record/probed_report.hpp"
@@ -118,6 +119,7 @@ struct MeasurementReport {
   std::optional<CheckpointReport> checkpoints{};  // of a run that writes or has read some
   std::optional<LaneSums> lanes{};                // of the median step; nothing: not noted
   std::optional<AttentionReport> attention{};     // of packed sequences, in all steps
+  std::optional<EnergyReport> energy{};           // nothing: emulated, or an older record
 };
 
 /// Prediction against measurement: positive when too much was predicted.

@@ -171,6 +171,30 @@ int naming_the_host(const std::function<int()>& body) {
   }
 }
 
+/// Read by this rank. `gpu`: of backend cuda.
+RankPower rank_power(const ProcessorEnergy& processors, const std::optional<GpuReport>& gpu,
+                     const std::string& bus) {
+  RankPower power;
+  power.host = fnv1a(this_host());
+  power.processors_watt = processors.watt();
+  if (gpu) power.device = fnv1a(bus, power.host);
+  if (gpu && gpu->state && gpu->state->mean_watt > 0) power.gpu_watt = gpu->state->mean_watt;
+  return power;
+}
+
+EnergyReport measured_energy(const std::vector<RankPower>& ranks, const ProcessorEnergy& processors,
+                             const MeasurementReport& measurement) {
+  const double step = measurement.time.step.value;
+  EnergyReport energy = energy_of(ranks, step, measurement.throughput.tokens_per_s * step);
+  if (std::isnan(energy.processors_watt)) {
+    const std::string& why = processors.why_unavailable();
+    energy.unavailable.push_back("processors: " + (why.empty() ? "no RAPL counter on another host" : why));
+  }
+  if (measurement.gpu && std::isnan(energy.gpus_watt))
+    energy.unavailable.emplace_back("gpus: NVML tells no power");
+  return energy;
+}
+
 }  // namespace
 
 int run_as_rank(const RunConfig& config, const RunFiles& asked, int& argc, char**& argv) {
@@ -209,6 +233,7 @@ int run_as_rank(const RunConfig& config, const RunFiles& asked, int& argc, char*
     files.checkpoints = prepared_checkpoints(config, asked.checkpoints, communicator);
     std::optional<DeviceMemoryReport> device_memory;
     std::optional<GpuReport> gpu;
+    std::string bus;
     std::string unsaved;
     const auto train = [&] {
       switch (config.machine.backend) {
@@ -219,6 +244,7 @@ int run_as_rank(const RunConfig& config, const RunFiles& asked, int& argc, char*
           CudaRun run = train_on_cuda(config, schedule, files, communicator, progress);
           device_memory = std::move(run.device_memory);
           gpu = std::move(run.gpu);
+          bus = std::move(run.bus);
           unsaved = std::move(run.unsaved);
           return std::move(run.training);
         }
@@ -232,10 +258,13 @@ int run_as_rank(const RunConfig& config, const RunFiles& asked, int& argc, char*
     const training::TrainingResult result = train();
     probed.after();
     const std::vector<Traffic> traffic = training::from_every_rank(communicator, result.step_traffic);
+    std::vector<RankPower> powers;
+    if (result.energy) powers = training::from_every_rank(communicator, rank_power(*result.energy, gpu, bus));
     if (communicator.rank() == 0) {
       MeasurementReport measurement = report_of(result, config, schedule, traffic, hardware);
       measurement.device_memory = std::move(device_memory);
       measurement.gpu = std::move(gpu);
+      if (result.energy) measurement.energy = measured_energy(powers, *result.energy, measurement);
       if (result.checkpoints) measurement.checkpoints = report_of(*result.checkpoints, files.checkpoints);
       const std::string files_unsaved = try_to_write_files(files, config, schedule, hardware, result);
       write_measurement(measurement, probed.report(measurement),

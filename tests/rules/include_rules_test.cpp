@@ -107,7 +107,7 @@ constexpr Room kRooms[] = {
      "analysis/reliability analysis/serving analysis/topology bench/ask bench/commands/help "
      "bench/convert bench/cuda bench/evaluate bench/matrix bench/measure/calibrate bench/measure/machine "
      "bench/plan bench/processes/hosts bench/processes/launch bench/record bench/show/history "
-     "bench/show/report bench/show/text bench/show/views bench/show/views/cluster "
+     "bench/show/logs bench/show/report bench/show/text bench/show/views bench/show/views/cluster "
      "bench/show/views/reinforcement bench/training/check core/base core/config core/config_text "
      "schedules"},
     {"bench/commands/ask", "bench/ask bench/commands core/base"},
@@ -146,8 +146,9 @@ constexpr Room kRooms[] = {
     {"bench/commands/run",
      "analysis/reinforcement bench/commands bench/evaluate bench/measure/machine bench/plan "
      "bench/processes/hosts "
-     "bench/processes/launch bench/run bench/run/recovery bench/show/report bench/show/text "
-     "bench/show/views bench/show/views/reinforcement bench/training/checkpoints bench/training/trainer "
+     "bench/processes/launch bench/run bench/run/recovery bench/show/logs bench/show/report "
+     "bench/show/text bench/show/views bench/show/views/reinforcement bench/training/checkpoints "
+     "bench/training/trainer "
      "core/base core/config core/config_text core/reinforcement"},
     {"bench/commands/schedules",
      "analysis/simulate bench/ask bench/commands bench/show/report bench/show/text core/base core/schedule "
@@ -222,6 +223,7 @@ constexpr Room kRooms[] = {
      "bench/training/checkpoints core/base core/config"},
     {"bench/show/history",
      "bench/record bench/show/report bench/show/text bench/show/views/cluster core/base"},
+    {"bench/show/logs", "bench/record core/base"},
     {"bench/show/report",
      "bench/record bench/show/text core/base core/schedule core/schedule_text core/tensor core/trace"},
     {"bench/show/text", "bench/record core/base core/config_text core/trace"},

@@ -85,6 +85,7 @@ int launch_and_compare(const RunCommand& command, bool quiet) {
   const Schedule schedule = schedule_for(config);
   for (const std::string& remark : check_files(config)) fmt::print(stderr, "note: {}\n", remark);
   if (!command.files.trace.empty()) check_can_write(command.files.trace, "--trace");
+  check_can_write_logs(command.logs, false);
   check_budget(config, schedule);
   check_host_memory(config, {ranks_here});
   Checkpoints checkpoints;
@@ -138,6 +139,7 @@ int launch_and_compare(const RunCommand& command, bool quiet) {
   };
   if (!measured()) throw Error("stopped, nothing was measured");
   if (record.status == Status::invalid) throw InputError(record.reason);
+  write_logs(command.logs, record);
   fmt::print("{}", command.json ? output_json(to_json(record), 2) + "\n" : side_by_side(record));
   if (!command.json && record.recovery) fmt::print("\n{}", recovery_text(*record.recovery));
   if (command.timeline && record.status == Status::ok && unsaved.empty()) {
@@ -178,6 +180,13 @@ void add_run_command(CLI::App& app, CommandAction& action) {
                    "FILE ends in .pftrace, else Chrome JSON")
       ->type_name("FILE");
   command
+      ->add_option("--mllog", options->logs.mllog, "Output file with MLPerf's log lines, \":::MLLOG {...}\"")
+      ->type_name("FILE");
+  command
+      ->add_option("--tensorboard", options->logs.tensorboard,
+                   "Output folder with scalars for TensorBoard, measured and predicted")
+      ->type_name("DIR");
+  command
       ->add_option("--launcher", options->launcher.launcher,
                    "Launcher: local (this host) or mpirun (hosts of --hostfile or of the Slurm job)")
       ->check(CLI::IsMember({"local", "mpirun"}));
@@ -195,6 +204,11 @@ void add_run_command(CLI::App& app, CommandAction& action) {
       if (!placement.one_of_several()) {
         return options->config.load().reinforces() ? launch_reinforcement(*options, is_quiet(app))
                                                    : launch_and_compare(*options, is_quiet(app));
+      }
+      if (options->logs.any()) {
+        throw InputError(
+            "--mllog, --tensorboard: found a process that is a rank already, expected one without a "
+            "launcher; start `plumbline run` without mpirun");
       }
       if (options->timeline) {
         throw InputError(

@@ -9,6 +9,7 @@
 #include "bench/evaluate/evaluation.hpp"
 #include "bench/processes/hosts/chosen_hosts.hpp"
 #include "bench/run/recovery/recovering_run.hpp"
+#include "bench/show/logs/training_log.hpp"
 #include "bench/training/checkpoints/checkpoint_start.hpp"
 #include "bench/training/checkpoints/step_folder.hpp"
 
@@ -25,6 +26,7 @@ struct RunCommand {
   std::string recovery_costs;  // --recovery-costs
   bool json = false;
   bool timeline = false;
+  TrainingLogs logs{};
 };
 
 /// Checkpoint options of a run whose ranks are about to start; the folder belongs to it for as long as it

@@ -48,6 +48,7 @@ void check_options(const RunCommand& command) {
   refuse(command.timeline, "--timeline");
   refuse(!command.files.checkpoints.folder.empty(), "--checkpoint-dir");
   refuse(!command.failures.empty(), "--inject-failures");
+  refuse(command.logs.any(), "--mllog, --tensorboard");
   refuse(!command.launcher.launcher.empty() || !command.launcher.hostfile.empty(), "--launcher, --hostfile");
 }
 

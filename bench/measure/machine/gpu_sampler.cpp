@@ -4,8 +4,14 @@
 #include <chrono>
 
 #include "core/base/run_parallel.hpp"
+#include "core/run/monotonic_clock.hpp"
 
 namespace plumbline {
+namespace {
+
+constexpr double kPeriodsCounted = 20;
+
+}  // namespace
 
 GpuSampler::GpuSampler(const Nvml& nvml, Seconds period) : nvml_(nvml), period_(period) {
   if (nvml_.there()) thread_ = thread_if_possible([this] { watch(); });
@@ -38,6 +44,9 @@ std::optional<GpuState> GpuSampler::state() const {
   if (seen_.samples == 0) return std::nullopt;
   GpuState state = seen_;
   state.mean_watt = watts_ / state.samples;
+  // The counter misses no peak, but moves in steps of tens of milliseconds.
+  if (last_joule_ > first_joule_ && last_at_ - first_at_ >= period_ * kPeriodsCounted)
+    state.mean_watt = (last_joule_ - first_joule_) / (last_at_ - first_at_).value;
   state.throttled = throttle_reasons(reasons_);
   return state;
 }
@@ -61,6 +70,12 @@ void GpuSampler::look() {
   seen_.most_watt = std::max(seen_.most_watt, now->watt);
   seen_.most_celsius = std::max(seen_.most_celsius, now->celsius);
   watts_ += now->watt;
+  last_joule_ = now->joule;
+  last_at_ = monotonic_now();
+  if (seen_.samples == 0) {
+    first_joule_ = last_joule_;
+    first_at_ = last_at_;
+  }
   reasons_ |= now->reasons;
   ++seen_.samples;
 }

@@ -23,7 +23,8 @@ class GpuSampler {
   /// One look at once, then one every period.
   void start();
   void stop();
-  /// State over all samples so far; nothing without any.
+  /// State over all samples so far; nothing without any. Mean power is that of the GPU's energy counter, if
+  /// it has one and 20 periods have passed; else of the samples.
   std::optional<GpuState> state() const;
 
  private:
@@ -38,6 +39,8 @@ class GpuSampler {
   bool end_ = false;
   GpuState seen_;
   double watts_ = 0;
+  double first_joule_ = 0, last_joule_ = 0;
+  Seconds first_at_, last_at_;
   std::uint64_t reasons_ = 0;
   std::thread thread_;
 };

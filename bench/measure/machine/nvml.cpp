@@ -86,6 +86,10 @@ std::optional<NvmlLook> Nvml::look() const {
     look.watt = value * 1e-3;
     told = true;
   }
+  unsigned long long millijoule = 0;
+  if (const auto energy = function<Bits>("nvmlDeviceGetTotalEnergyConsumption");
+      energy != nullptr && energy(device_, &millijoule) == 0)
+    look.joule = static_cast<double>(millijoule) * 1e-3;
   const auto temperature = function<Kinded>("nvmlDeviceGetTemperature");
   if (temperature != nullptr && temperature(device_, kGpuTemperature, &value) == 0) look.celsius = value;
   for (const char* name :

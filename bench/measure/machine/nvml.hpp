@@ -16,6 +16,7 @@ struct NvmlLook {
   double sm_mhz = 0;
   double memory_mhz = 0;
   double watt = 0;
+  double joule = 0;  // used since the driver was loaded
   double celsius = 0;
   std::uint64_t reasons = 0;  // for lower clocks: nvmlClocksEventReason… bits
 };

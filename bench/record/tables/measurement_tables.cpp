@@ -144,6 +144,19 @@ const ObjectTable<GpuReport>& table_of<GpuReport>() {
 }
 
 template <>
+const ObjectTable<EnergyReport>& table_of<EnergyReport>() {
+  static const ObjectTable<EnergyReport> kTable{
+      "energy",
+      "Of timed steps, other programs included.",
+      {field("processors_w", &EnergyReport::processors_watt, "W of all hosts (RAPL)", kOrNull),
+       field("gpus_w", &EnergyReport::gpus_watt, "W (NVML)", kOrNull),
+       field("step_j", &EnergyReport::step_joule, "J, of both", kOrNull),
+       field("token_j", &EnergyReport::token_joule, "J, of both", kOrNull),
+       field("unavailable", &EnergyReport::unavailable, "reasons for null")}};
+  return kTable;
+}
+
+template <>
 const ObjectTable<MeasurementReport>& table_of<MeasurementReport>() {
   using Report = MeasurementReport;
   static const ObjectTable<Report> kTable{
@@ -164,6 +177,7 @@ const ObjectTable<MeasurementReport>& table_of<MeasurementReport>() {
        field("traffic", &Report::traffic, "", kLeftOut),
        field("device_memory", &Report::device_memory, "", kLeftOut),
        field("gpu", &Report::gpu, "", kLeftOut),
+       field("energy", &Report::energy, "", kLeftOut),
        field("checkpoints", &Report::checkpoints, "", kLeftOut),
        field("expert_load", &Report::expert_load, "", kSomeLayers),
        field("lanes", &Report::lanes, "", kLeftOut),

@@ -85,6 +85,8 @@ const ObjectTable<ExpertLoadReport>& table_of<ExpertLoadReport>();
 template <>
 const ObjectTable<CheckpointReport>& table_of<CheckpointReport>();
 template <>
+const ObjectTable<EnergyReport>& table_of<EnergyReport>();
+template <>
 const ObjectTable<GpuReport>& table_of<GpuReport>();
 template <>
 const ObjectTable<PredictionReport>& table_of<PredictionReport>();

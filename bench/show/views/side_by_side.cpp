@@ -127,6 +127,19 @@ std::string steps_line(const MeasurementReport& m) {
   return line;
 }
 
+/// Empty: unavailable; the record says why.
+std::string energy_line(const MeasurementReport& m) {
+  if (!m.energy || std::isnan(m.energy->step_joule)) return "";
+  const EnergyReport& energy = *m.energy;
+  std::string line = fmt::format("energy: {} J per step, {} J per token", readable_number(energy.step_joule),
+                                 readable_number(energy.token_joule));
+  if (!std::isnan(energy.processors_watt))
+    line += fmt::format("; processors {:.0f} W", energy.processors_watt);
+  if (!std::isnan(energy.gpus_watt)) line += fmt::format("; GPUs {:.0f} W", energy.gpus_watt);
+  for (const std::string& missing : energy.unavailable) line += "; without " + missing;
+  return line;
+}
+
 /// The loss of every step, warm-up included; the middle of a long run is left to the record.
 std::string losses_line(const MeasurementReport& m) {
   constexpr std::size_t kMostShown = 12;
@@ -232,6 +245,9 @@ std::string side_by_side(const Record& record) {
                               : "predicted",
                     of_storage_type(record) + (guessed ? ", a guess" : ""));
   if (record.measurement) sheet.say(steps_line(*record.measurement));
+  if (record.measurement) {
+    if (const std::string line = energy_line(*record.measurement); !line.empty()) sheet.say(line);
+  }
   if (record.measurement && record.measurement->losses.size() > 1)
     sheet.say(losses_line(*record.measurement));
   if (record.measurement) {

@@ -141,6 +141,7 @@ TrainingResult train(const RunConfig& config, const Schedule& schedule, Operator
 
   TrainingResult result;
   if (checkpoint) result.losses = checkpoint->facts.losses;
+  if (config.machine.backend != Backend::emulated) result.energy.emplace();
   const int done = static_cast<int>(result.losses.size());
   const Seconds restored{std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count()};
   std::optional<CheckpointWriter> writer;
@@ -157,7 +158,11 @@ TrainingResult train(const RunConfig& config, const Schedule& schedule, Operator
     const bool saves_gradients = step + 1 == all_steps && !config.files.save_gradients.empty();
     stages.keep_gradients(saves_gradients);
     if (step == config.measure.warmup_steps) run.computing().forget();
+    ProcessorEnergy* const energy =
+        result.energy && step >= config.measure.warmup_steps ? &*result.energy : nullptr;
+    if (energy != nullptr) energy->begin();
     StepMeasurement measured = run.step(step);
+    if (energy != nullptr) energy->end();
     const bool updated = std::isfinite(stages.gradient_norm());
     if (step >= config.measure.warmup_steps && !updated) ++skipped_timed;
     if (updated || !any_update) result.step_traffic = run.traffic();

@@ -12,6 +12,7 @@
 #include "bench/training/stage/rank_stages.hpp"
 #include "bench/training/trainer/computing_program.hpp"
 #include "bench/training/trainer/routing_file.hpp"
+#include "core/run/processor_energy.hpp"
 #include "core/run/step_load.hpp"
 #include "core/run/step_observer.hpp"
 #include "core/trace/lane_sums.hpp"
@@ -63,6 +64,7 @@ struct TrainingResult {
   std::vector<std::vector<double>> computing;
   std::vector<LayerLoad> expert_load;          // of MoE layers, in the last step
   std::optional<PackedAttention> attention;    // executed in all steps, with packed_sequence
+  std::optional<ProcessorEnergy> energy;       // of this rank's host in timed steps; nothing: emulated
   Traffic traffic;                             // of this rank, everything
   Traffic step_traffic;                        // of this rank, the last step with an update, else the last
   std::optional<CheckpointCosts> checkpoints;  // of a run that writes or has read some; whole on world rank 0

@@ -69,7 +69,7 @@ TEST_F(Completion, KnowsCommandsOptionsAndValues) {
   EXPECT_THAT(asked("''"), Contains("predict"));
   EXPECT_THAT(asked("''"), Not(Contains("complete")));
   EXPECT_THAT(asked("sch"), ElementsAre("schedule"));
-  EXPECT_THAT(asked("run --tensor"), ElementsAre("--tensor-model-parallel-size"));
+  EXPECT_THAT(asked("run --tensor-"), ElementsAre("--tensor-model-parallel-size"));
   EXPECT_THAT(asked("run run.yaml --time"), UnorderedElementsAre("--timeline", "--timeout-s"));
   EXPECT_THAT(asked("run --timelines"), IsEmpty());  // hidden
   EXPECT_THAT(asked("matrix x.yaml --qu"), ElementsAre("--quiet"));
@@ -98,7 +98,7 @@ TEST_F(Completion, KnowsCommandsOptionsAndValues) {
 
 TEST_F(Completion, BashOffersThem) {
   EXPECT_THAT(offered("plumbline pre"), ElementsAre("predict"));
-  EXPECT_THAT(offered("plumbline run --tensor"), ElementsAre("--tensor-model-parallel-size"));
+  EXPECT_THAT(offered("plumbline run --tensor-"), ElementsAre("--tensor-model-parallel-size"));
   EXPECT_THAT(offered("plumbline schedule dualpipe"), UnorderedElementsAre("dualpipe", "dualpipev"));
   EXPECT_THAT(offered("plumbline predict --hardware a100"), Contains("a100-sxm-80gb"));
   EXPECT_THAT(offered("plumbline matrix "), UnorderedElementsAre("run.yaml", "demo.yaml", "results", "bin"));

@@ -52,6 +52,7 @@ inline Record sample_record(const std::string& id) {
   measured.gpu = GpuReport{
       {{"attention_backward bf16", "own kernels", "built without cuDNN"}, {"messages", "P2P/CUMEM", ""}},
       GpuState{12, 1410, 1980, 2619, 512.5, 701, 64, {"sw_power_cap"}}};
+  measured.energy = EnergyReport{150, 512.5, 331.25, 0.33, {}};
   measured.steps = {{{0.5}, 0.02, 0.0, 0.01, 3, 2.6e9}, {{0.45}}, {{0.6}, 0.03}};
   measured.disturbance = {0.03, 0.0, 0.01, false, 1};
   measured.rounds = 2;
