@@ -56,8 +56,9 @@ OomAgreement agreement_of(const std::vector<OomRow>& rows);
 /// margins on both sides of the published threshold, the knife edge; in tables of `width` columns (0: no
 /// limit).
 std::string to_text(const OomTable& table, int width = 0);
-/// {"source", "cells": [{"id", "values", "budget_bytes", "published", "predicted": {"status", "verdict", "chance", "peak_bytes",
-/// "margin_bytes", "rank", "category", "category_bytes"}, "measured": {…}, "reason"}], "agreement":
+/// {"source", "cells": [{"id", "values", "budget_bytes", "published", "predicted": {"status", "verdict",
+/// "chance", "peak_bytes", "margin_bytes", "rank", "category", "category_bytes"}, "measured": {…},
+/// "reason"}], "agreement":
 /// {"measured_cells", "same_status", "measured_peaks", "same_peak", "published_cells", "same_as_published"},
 /// "hypotheses":
 /// [{"name", "budget_bytes", "right", "wrong", "explains", "fitting_peak_bytes", "missing_peak_bytes"}],

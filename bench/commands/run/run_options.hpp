@@ -25,6 +25,7 @@ struct RunCommand {
   std::string recovery_costs;  // --recovery-costs
   bool json = false;
   bool timeline = false;
+  std::string svg;  // output file for a picture of both timelines
 };
 
 /// Checkpoint options of a run whose ranks are about to start; the folder belongs to it for as long as it
