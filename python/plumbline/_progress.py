@@ -39,7 +39,7 @@ class _Line:
         if now < self._next and done != total:
             return
         self._next = now + _SECONDS
-        self._write(f"{self._name}: {100 * done // total} %" if total else f"{self._name}: {done} done")
+        self._write(f"{self._name}: {100 * done // total} %" if total else f"{self._name}: {done}")
 
     def close(self) -> None:
         if self._text and self._display is None:

@@ -81,7 +81,7 @@ def size(
     request.update(tokens=tokens, threads=threads, fixed=fixed)
     optional = {"days": days, "price": price, "fleet": fleet, "deadline_s": deadline_s}
     request.update({key: value for key, value in optional.items() if value is not None})
-    with shown(progress, "size") as tell:
+    with shown(progress, "GPU counts tried") as tell:
         reply = ask(request, tell)
     table = pandas.DataFrame([row for each in reply["hardware"] for row in each["frontier"]])
     table.attrs.update({key: value for key, value in reply.items() if key not in ("schema", "id")})
