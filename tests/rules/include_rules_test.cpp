@@ -131,7 +131,8 @@ constexpr Room kRooms[] = {
      "bench/ask bench/commands core/base core/config core/config_text core/launch_files"},
     {"bench/commands/listing",
      "analysis/hardware analysis/hardware/profiles analysis/published analysis/serving bench/commands "
-     "bench/commands/help bench/commands/schedules core/base core/config core/config/families"},
+     "bench/commands/help bench/commands/schedules bench/show/text core/base core/config "
+     "core/config/families"},
     {"bench/commands/operators",
      "analysis/hardware analysis/operators bench/commands bench/measure/machine bench/show/text core/base"},
     {"bench/commands/predict",
