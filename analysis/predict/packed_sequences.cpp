@@ -143,6 +143,22 @@ PackedSequences pack_sequences(std::string_view text, const std::string& name, s
   return packed;
 }
 
+PackedSequences pack_sequences(std::span<const std::int64_t> lengths, const std::string& name,
+                               std::int64_t seq_length) {
+  PackedSequences packed;
+  packed.seq_length = seq_length;
+  std::int64_t room = 0;
+  for (std::size_t i = 0; i < lengths.size(); ++i) {
+    if (lengths[i] < 1 || lengths[i] > seq_length) {
+      throw InputError(fmt::format(
+          "{}[{}]: found {}, expected the tokens of a document: a whole number from 1 to seq_length {}", name,
+          i, lengths[i], seq_length));
+    }
+    append_document(lengths[i], room, packed);
+  }
+  return packed;
+}
+
 PackedSequences read_sequence_lengths(const std::string& path, std::int64_t seq_length) {
   return pack_sequences(read_text_file(path, kMostLengthBytes), path, seq_length);
 }

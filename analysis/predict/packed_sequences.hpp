@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,6 +25,9 @@ struct PackedSequences {
 /// rest of a sequence begins the next one; the gap is padding. `text` has a length per line, from 1 to
 /// seq_length; empty lines are skipped. Throws InputError with `name` and the line.
 PackedSequences pack_sequences(std::string_view text, const std::string& name, std::int64_t seq_length);
+/// Packs given lengths, each 1 to seq_length. Throws InputError with `name` and the index.
+PackedSequences pack_sequences(std::span<const std::int64_t> lengths, const std::string& name,
+                               std::int64_t seq_length);
 /// The same for a file. Throws InputError also if it cannot be read or is larger than 16 MiB.
 PackedSequences read_sequence_lengths(const std::string& path, std::int64_t seq_length);
 

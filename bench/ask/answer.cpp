@@ -24,6 +24,7 @@
 #include "core/base/json_keys.hpp"
 #include "core/base/output_json.hpp"
 #include "core/base/text_input.hpp"
+#include "core/config_text/config_keys.hpp"
 
 namespace plumbline {
 
@@ -33,7 +34,7 @@ std::span<const EmbeddedFile> ask_files();
 namespace {
 
 constexpr int kMaxDepth = 16;
-constexpr std::int64_t kMostValues = 20'000;
+constexpr std::int64_t kMostValues = 200'000;
 constexpr std::size_t kLongestId = 200;
 constexpr std::size_t kMostChanges = 1000;
 
@@ -46,7 +47,7 @@ struct Asked {
 
 OrderedJson predict_reply(const OrderedJsonKeys& request, const Asked& /*asked*/) {
   const bool full = request.boolean_or("full", false);
-  const AskedConfig config = asked_config(request);
+  const AskedConfig config = asked_config_with_lengths(request);
   request.refuse_unknown();
   return predict_answer(config, full ? Detail::full : Detail::brief);
 }
@@ -57,11 +58,11 @@ OrderedJson legality_reply(const OrderedJsonKeys& request, const Asked& /*asked*
   return legality_answer(config);
 }
 
-OrderedJson compare_reply(const OrderedJsonKeys& request, const Asked& /*asked*/) {
-  const AskedConfig config = asked_config(request);
+OrderedJson compare_reply(const OrderedJsonKeys& request, const Asked& asked) {
+  const AskedConfig config = asked_config_with_lengths(request);
   const OrderedJson& changes = request.list("changes", kMostChanges);
   request.refuse_unknown();
-  return compare_answer(config, changes);
+  return compare_answer(config, changes, asked.progress);
 }
 
 OrderedJson search_reply(const OrderedJsonKeys& request, const Asked& asked) {
@@ -110,8 +111,7 @@ OrderedJson size_reply(const OrderedJsonKeys& request, const Asked& asked) {
   int done = 0;
   const SizeAnswer sized =
       answer_size(question, [&](const std::string&, int, const std::optional<SizedJob>&) {
-        if (asked.progress) asked.progress(done, done + 1);
-        ++done;
+        if (asked.progress) asked.progress(++done, 0);
       });
   OrderedJson json = size_json(sized);
   json["notes"] = sized.notes;
@@ -129,6 +129,17 @@ OrderedJson records_reply(const OrderedJsonKeys& request, const Asked& /*asked*/
   OrderedJson records = OrderedJson::array();
   for (const Record& record : load_records(folder)) records.push_back(to_json(record));
   return {{"records", std::move(records)}};
+}
+
+OrderedJson keys_reply(const OrderedJsonKeys& request, const Asked& /*asked*/) {
+  request.refuse_unknown();
+  OrderedJson keys = OrderedJson::array();
+  for (const ConfigKey& key : config_keys()) {
+    OrderedJson row = {{"name", key.name}, {"short", nullptr}, {"expected", key.expected}};
+    if (!key.alias.empty()) row["short"] = key.alias;
+    keys.push_back(std::move(row));
+  }
+  return {{"keys", std::move(keys)}};
 }
 
 OrderedJson schedule_reply(const OrderedJsonKeys& request, const Asked& /*asked*/) {
@@ -158,11 +169,11 @@ struct Kind {
   std::string_view name;
   OrderedJson (*reply)(const OrderedJsonKeys& request, const Asked& asked);
 };
-constexpr Kind kKinds[] = {{"predict", predict_reply},   {"legality", legality_reply},
-                           {"compare", compare_reply},   {"search", search_reply},
-                           {"size", size_reply},         {"validate", validate_reply},
-                           {"schedule", schedule_reply}, {"simulate", simulate_reply},
-                           {"records", records_reply},   {"cancel", cancel_reply}};
+constexpr Kind kKinds[] = {
+    {"predict", predict_reply},   {"legality", legality_reply}, {"compare", compare_reply},
+    {"search", search_reply},     {"size", size_reply},         {"validate", validate_reply},
+    {"schedule", schedule_reply}, {"simulate", simulate_reply}, {"records", records_reply},
+    {"keys", keys_reply},         {"cancel", cancel_reply}};
 
 OrderedJson reply_to(const OrderedJsonKeys& request, const Asked& asked) {
   const std::string name = request.string_or("ask", "");

@@ -13,7 +13,8 @@ inline constexpr int kAskSchema = 1;
 /// Longest request in bytes.
 inline constexpr std::size_t kLongestRequest = std::size_t{1} << 20;
 
-/// Called now and then by a search or a validation, with what is done of all. An exception ends it.
+/// Called now and then by a search, size, comparison or validation with what is done of all (0: unknown), one
+/// call at a time, maybe by another thread. An exception ends it.
 using AskProgress = std::function<void(int done, int all)>;
 
 /// Searches that other requests cancel, by their ids as written.

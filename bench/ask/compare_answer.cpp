@@ -39,7 +39,8 @@ OrderedJson changed(const AskedConfig& base, const OrderedJson& keys, const std:
 
 }  // namespace
 
-OrderedJson compare_answer(const AskedConfig& base, const OrderedJson& changes) {
+OrderedJson compare_answer(const AskedConfig& base, const OrderedJson& changes,
+                           const std::function<void(int, int)>& progress) {
   const OrderedJson reference = predict_answer(base, Detail::brief);
   OrderedJson json = {{"base", reference}, {"changes", OrderedJson::array()}, {"fastest", nullptr}};
   double best = fits(reference) ? step_of(reference) : std::numeric_limits<double>::infinity();
@@ -53,6 +54,7 @@ OrderedJson compare_answer(const AskedConfig& base, const OrderedJson& changes) 
       json["fastest"] = i;
     }
     json["changes"].push_back(std::move(row));
+    if (progress) progress(static_cast<int>(i) + 1, static_cast<int>(changes.size()));
   }
   return json;
 }

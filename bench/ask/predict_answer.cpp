@@ -6,6 +6,7 @@
 #include "bench/ask/legality.hpp"
 #include "bench/plan/chosen_hardware.hpp"
 #include "bench/plan/keys_without_effect.hpp"
+#include "bench/plan/packed_data.hpp"
 #include "bench/plan/plan.hpp"
 #include "bench/plan/prediction_parts.hpp"
 #include "bench/record/record.hpp"
@@ -70,6 +71,8 @@ OrderedJson predict_answer(const AskedConfig& asked, Detail detail) {
     for (std::string& idle : keys_without_effect(config)) notes.push_back(std::move(idle));
     for (std::string& warning : shape_warnings(config, hardware)) notes.push_back(std::move(warning));
     add_record(config, step, hardware, prediction, json);
+    if (!asked.lengths.empty())
+      json["sequence_lengths"] = to_json(pack_documents(asked.lengths, "sequence_lengths", config));
   } else {
     json["prediction"] = brief_json(prediction, verdict_of(config, hardware, prediction.fit));
   }

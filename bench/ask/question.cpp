@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <string_view>
@@ -13,6 +14,7 @@
 #include "bench/plan/packed_data.hpp"
 #include "core/base/error.hpp"
 #include "core/base/one_line.hpp"
+#include "core/config/config_checks.hpp"
 #include "core/config_text/config_keys.hpp"
 #include "core/config_text/load_config.hpp"
 
@@ -82,6 +84,24 @@ AskedConfig asked_config(const OrderedJsonKeys& request) {
   return asked;
 }
 
+AskedConfig asked_config_with_lengths(const OrderedJsonKeys& request) {
+  constexpr const char* kKey = "sequence_lengths";
+  AskedConfig asked = asked_config(request);
+  if (request.find(kKey) == nullptr) return asked;
+  const OrderedJson& lengths = request.list(kKey);
+  if (lengths.empty()) request.refuse(kKey, "the tokens of every document");
+  asked.lengths.reserve(lengths.size());
+  for (std::size_t i = 0; i < lengths.size(); ++i) {
+    const auto length = OrderedJsonKeys::integer_in(lengths[i], 1, std::numeric_limits<int>::max());
+    if (!length) {
+      throw InputError(fmt::format("{}[{}]: found {}, expected the tokens of a document, a whole number",
+                                   kKey, i, OrderedJsonKeys::shown(lengths[i])));
+    }
+    asked.lengths.push_back(*length);
+  }
+  return asked;
+}
+
 AskedConfig with_changes(AskedConfig base, const Overrides& changes) {
   const bool world = has_key(changes, "world_size");
   const bool replicas = has_key(changes, "data_parallel_size");
@@ -106,6 +126,8 @@ RunConfig config_of(const AskedConfig& asked, std::vector<std::string>& notes) {
     if (!note.empty()) notes.push_back(note);
     config.machine.hardware = full_name(config.machine.hardware, notes);
     add_packed_work(config);
+    if (!asked.lengths.empty() && !why_invalid(config))
+      config.batch.packed = pack_documents(asked.lengths, "sequence_lengths", config).work.attention;
     return config;
   } catch (const InputError& error) {
     if (!asked.source.empty()) throw;

@@ -1,6 +1,7 @@
 // The configuration that a request names.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -11,12 +12,15 @@
 namespace plumbline {
 
 struct AskedConfig {
-  std::string source;  // "config": a file, a preset, a folder, or empty
-  Overrides keys;      // "keys"
+  std::string source;                   // "config": a file, a preset, a folder, or empty
+  Overrides keys;                       // "keys"
+  std::vector<std::int64_t> lengths{};  // "sequence_lengths": tokens of documents; empty: none are given
 };
 
 /// "config" and "keys" of a request. Throws InputError for a value that no key can have: a list, or null.
 AskedConfig asked_config(const OrderedJsonKeys& request);
+/// The same with "sequence_lengths", for requests that predict given layouts.
+AskedConfig asked_config_with_lengths(const OrderedJsonKeys& request);
 /// One object of keys and values, named `place` in errors.
 Overrides overrides_of(const OrderedJson& keys, const std::string& place);
 /// The same configuration with some keys changed. A changed world_size replaces data_parallel_size and the

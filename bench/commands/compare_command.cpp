@@ -66,8 +66,7 @@ int compare(const CompareOptions& options) {
   check_whole(options.folder);
   if (!options.other.empty()) check_whole(options.other);
   if (!options.columns.empty() && (options.format != "table" || !options.other.empty()))
-    throw InputError(
-        "--columns: found another format or two folders, expected one folder as a table; leave it out");
+    throw InputError("--columns: found another output, expected the table of one folder; leave it out");
   std::string text;
   ExitCode code = ExitCode::done;
   if (!options.other.empty()) {

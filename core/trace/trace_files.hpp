@@ -30,6 +30,8 @@ struct NamedTrace {
   /// The collectives of every rank on the lanes of their groups, its copies on the host's, or nothing.
   const std::vector<std::vector<LaneSpan>>* lanes = nullptr;
 };
+/// The traces below each other on one time axis, each under its name, step time and bubble.
+std::string to_svg(const Schedule& schedule, const std::vector<NamedTrace>& traces);
 /// Several traces of one schedule in one file, one process each, on one time axis. Memory becomes one counter
 /// track per rank, bytes by category: an action's peak from its begin on, the remaining memory from its end
 /// on. Every group of `lanes` becomes a track, with a nested slice (category `exposed`) where the rank waits.

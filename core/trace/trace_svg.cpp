@@ -17,6 +17,7 @@ constexpr double kRow = 22;
 constexpr double kBox = 18;
 constexpr double kLeft = 62;
 constexpr double kTop = 60;
+constexpr double kHeading = 22;  // above the lanes of a named trace
 constexpr double kAxis = 34;     // below the lanes
 constexpr double kLetter = 6.4;  // width of a letter of the legend
 constexpr double kWidth = 1200;
@@ -67,6 +68,12 @@ void add_legend(const std::vector<bool>& used, std::string& svg) {
   }
 }
 
+/// Seconds of a unit that keeps numbers up to `span` short, and its name.
+std::pair<double, const char*> axis_unit(double span) {
+  if (span < 1e-3) return {1e-6, "us"};
+  return span < 1 ? std::pair(1e-3, "ms") : std::pair(1.0, "s");
+}
+
 /// Ticks of the time axis below the lanes, in a unit that keeps them short.
 void add_axis(double span, bool unit_times, double bottom, std::string& svg) {
   const double least = span / 10;
@@ -76,10 +83,7 @@ void add_axis(double span, bool unit_times, double bottom, std::string& svg) {
     step *= factor;
     break;
   }
-  const auto [unit, name] = unit_times    ? std::pair(1.0, "forwards of one stage")
-                            : span < 1e-3 ? std::pair(1e-6, "us")
-                            : span < 1    ? std::pair(1e-3, "ms")
-                                          : std::pair(1.0, "s");
+  const auto [unit, name] = unit_times ? std::pair(1.0, "forwards of one stage") : axis_unit(span);
   for (int i = 0; i * step <= span * (1 + 1e-9); ++i) {
     const double x = kLeft + kWidth * i * step / span;
     svg += fmt::format(
@@ -101,67 +105,109 @@ std::string escaped_name(const std::string& name) {
   return text;
 }
 
-/// "zb-h1: 4 pipeline ranks, 8 micro-batches; bubble fraction 0.1304, bubble ratio 0.1500".
-std::string title_of(const Schedule& schedule, const Trace& trace) {
+/// "; bubble fraction 0.1304, bubble ratio 0.1500"; empty without computation.
+std::string bubble_text(const Trace& trace) {
   const Bubble bubble = bubble_of(trace);
-  const std::string known =
-      std::isfinite(bubble.ratio)
-          ? fmt::format("; bubble fraction {:.4f}, bubble ratio {:.4f}", bubble.fraction, bubble.ratio)
-          : "";
-  return fmt::format("{}: {} pipeline ranks, {} micro-batches{}", escaped_name(schedule.name), schedule.ranks,
-                     schedule.microbatches, known);
+  return std::isfinite(bubble.ratio)
+             ? fmt::format("; bubble fraction {:.4f}, bubble ratio {:.4f}", bubble.fraction, bubble.ratio)
+             : "";
 }
+
+/// "zb-h1: 4 pipeline ranks, 8 micro-batches".
+std::string title_of(const Schedule& schedule) {
+  return fmt::format("{}: {} pipeline ranks, {} micro-batches", escaped_name(schedule.name), schedule.ranks,
+                     schedule.microbatches);
+}
+
+/// Lanes of ranks, one trace below the other on one time axis.
+class LanePicture {
+ public:
+  LanePicture(const Schedule& schedule, double span, bool unit_times)
+      : span_(std::max(span, 1e-300)), unit_times_(unit_times), chunks_(chunk_of_stage(schedule)) {}
+
+  void add_heading(const std::string& text) {
+    bottom_ += kHeading;
+    boxes_ += fmt::format("<text x=\"{:.0f}\" y=\"{:.1f}\" font-weight=\"bold\">{}</text>\n", kLeft,
+                          bottom_ - 6, text);
+  }
+
+  void add_lanes(const Trace& trace) {
+    for (std::size_t rank = 0; rank < trace.ranks.size(); ++rank, bottom_ += kRow) {
+      boxes_ += fmt::format("<text x=\"4\" y=\"{:.1f}\">rank {}</text>\n", bottom_ + 13, rank);
+      const std::vector<Event>& events = trace.ranks[rank];
+      for (std::size_t i = 0; i < events.size(); ++i) {
+        // An overlapped pair shares its time: the first above, the second below.
+        const bool lower = i > 0 && events[i - 1].action.overlaps_next;
+        add_box(events[i], events[i].action.overlaps_next, lower);
+      }
+    }
+  }
+
+  std::string finish(const std::string& title) const {
+    std::string svg = fmt::format(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:.0f} {1:.0f}\" width=\"{0:.0f}\" "
+        "height=\"{1:.0f}\" font-family=\"sans-serif\" font-size=\"11\">\n"
+        "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n"
+        "<text x=\"{2:.0f}\" y=\"20\" font-size=\"13\" font-weight=\"bold\">{3}</text>\n",
+        kLeft + kWidth + 28, bottom_ + kAxis, kLeft, title);
+    add_legend(used_, svg);
+    add_axis(span_, unit_times_, bottom_, svg);
+    return svg + boxes_ + "</svg>\n";
+  }
+
+ private:
+  void add_box(const Event& event, bool upper, bool lower) {
+    const Style* style = style_of(event.action.type);
+    if (style == nullptr || event.end <= event.start) return;
+    used_[static_cast<std::size_t>(style - kStyles)] = true;
+    const double scale = kWidth / span_;
+    const double height = upper || lower ? kBox / 2 : kBox;
+    const double top = lower ? bottom_ + kBox / 2 : bottom_;
+    const double x = kLeft + event.start.value * scale;
+    const double width = (event.end - event.start).value * scale;
+    const int light = 70 + 12 * (chunks_[event.action.stage] % 3);
+    boxes_ += fmt::format(
+        "<rect x=\"{:.2f}\" y=\"{:.1f}\" width=\"{:.2f}\" height=\"{:.1f}\" fill=\"hsl({},65%,{}%)\" "
+        "stroke=\"#444\" stroke-width=\"0.5\"><title>{} {:.6g} to {:.6g} s</title></rect>",
+        x, top, width, height, style->hue, light, to_string(event.action), event.start.value,
+        event.end.value);
+    const std::string label = std::to_string(event.action.microbatch);
+    const double font = std::min(height - 2, 11.0);
+    if (is_compute(event.action.type) && width > 0.6 * font * static_cast<double>(label.size())) {
+      boxes_ +=
+          fmt::format("<text x=\"{:.2f}\" y=\"{:.1f}\" font-size=\"{:.0f}\" text-anchor=\"middle\">{}</text>",
+                      x + width / 2, top + height / 2 + font * 0.36, font, label);
+    }
+    boxes_ += '\n';
+  }
+
+  double span_;
+  bool unit_times_;
+  std::vector<int> chunks_;
+  std::vector<bool> used_ = std::vector<bool>(std::size(kStyles), false);
+  double bottom_ = kTop;
+  std::string boxes_;
+};
 
 }  // namespace
 
 std::string to_svg(const Schedule& schedule, const Trace& trace, bool unit_times) {
-  const double span = std::max(trace.makespan().value, 1e-300);
-  const double scale = kWidth / span;
-  const std::vector<int> chunks = chunk_of_stage(schedule);
-  std::vector<bool> used(std::size(kStyles), false);
-  std::string boxes;
-  for (std::size_t rank = 0; rank < trace.ranks.size(); ++rank) {
-    const double y = kTop + static_cast<double>(rank) * kRow;
-    boxes += fmt::format("<text x=\"4\" y=\"{:.1f}\">rank {}</text>\n", y + 13, rank);
-    for (std::size_t i = 0; i < trace.ranks[rank].size(); ++i) {
-      const Event& event = trace.ranks[rank][i];
-      const Style* style = style_of(event.action.type);
-      if (style == nullptr || event.end <= event.start) continue;
-      used[static_cast<std::size_t>(style - kStyles)] = true;
-      // An overlapped pair shares its time: the first above, the second below.
-      const bool upper = event.action.overlaps_next;
-      const bool lower = i > 0 && trace.ranks[rank][i - 1].action.overlaps_next;
-      const double height = upper || lower ? kBox / 2 : kBox;
-      const double top = lower ? y + kBox / 2 : y;
-      const double x = kLeft + event.start.value * scale;
-      const double width = (event.end - event.start).value * scale;
-      const int light = 70 + 12 * (chunks[event.action.stage] % 3);
-      boxes += fmt::format(
-          "<rect x=\"{:.2f}\" y=\"{:.1f}\" width=\"{:.2f}\" height=\"{:.1f}\" fill=\"hsl({},65%,{}%)\" "
-          "stroke=\"#444\" stroke-width=\"0.5\"><title>{} {:.6g} to {:.6g} s</title></rect>",
-          x, top, width, height, style->hue, light, to_string(event.action), event.start.value,
-          event.end.value);
-      const std::string label = std::to_string(event.action.microbatch);
-      const double font = std::min(height - 2, 11.0);
-      if (is_compute(event.action.type) && width > 0.6 * font * static_cast<double>(label.size())) {
-        boxes += fmt::format(
-            "<text x=\"{:.2f}\" y=\"{:.1f}\" font-size=\"{:.0f}\" text-anchor=\"middle\">{}</text>",
-            x + width / 2, top + height / 2 + font * 0.36, font, label);
-      }
-      boxes += '\n';
-    }
+  LanePicture picture(schedule, trace.makespan().value, unit_times);
+  picture.add_lanes(trace);
+  return picture.finish(title_of(schedule) + bubble_text(trace));
+}
+
+std::string to_svg(const Schedule& schedule, const std::vector<NamedTrace>& traces) {
+  double span = 0;
+  for (const NamedTrace& named : traces) span = std::max(span, named.trace.makespan().value);
+  LanePicture picture(schedule, span, false);
+  const auto [unit, name] = axis_unit(span);
+  for (const NamedTrace& named : traces) {
+    picture.add_heading(fmt::format("{}: {:.4g} {}{}", escaped_name(named.name),
+                                    named.trace.makespan().value / unit, name, bubble_text(named.trace)));
+    picture.add_lanes(named.trace);
   }
-  const double bottom = kTop + static_cast<double>(trace.ranks.size()) * kRow;
-  const double height = bottom + kAxis;
-  std::string svg = fmt::format(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:.0f} {1:.0f}\" width=\"{0:.0f}\" "
-      "height=\"{1:.0f}\" font-family=\"sans-serif\" font-size=\"11\">\n"
-      "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n"
-      "<text x=\"{2:.0f}\" y=\"20\" font-size=\"13\" font-weight=\"bold\">{3}</text>\n",
-      kLeft + kWidth + 28, height, kLeft, title_of(schedule, trace));
-  add_legend(used, svg);
-  add_axis(span, unit_times, bottom, svg);
-  return svg + boxes + "</svg>\n";
+  return picture.finish(title_of(schedule));
 }
 
 }  // namespace plumbline

@@ -6,11 +6,13 @@ names or short names (tp, pp, gbs, gpus). Errors are one line: KEY: found X, exp
 """
 
 from ._ask import DoesNotFit, InputError, PlumblineError, ask
-from ._prediction import Legality, Prediction, compare, legality, predict, sweep
+from ._many import compare, predict_many, sweep
+from ._native import __version__
+from ._prediction import Legality, Prediction, legality, predict
 from ._program import bench, matrix, program, run
 from ._records import load_records, load_trace
 from ._schedules import Schedule, Simulation, schedule, simulate
-from ._tables import search, size, validate
+from ._tables import search, short_columns, size, validate
 
 __all__ = [
     "DoesNotFit",
@@ -20,6 +22,7 @@ __all__ = [
     "Prediction",
     "Schedule",
     "Simulation",
+    "__version__",
     "ask",
     "bench",
     "compare",
@@ -28,10 +31,12 @@ __all__ = [
     "load_trace",
     "matrix",
     "predict",
+    "predict_many",
     "program",
     "run",
     "schedule",
     "search",
+    "short_columns",
     "simulate",
     "size",
     "sweep",

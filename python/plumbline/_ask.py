@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
-from typing import Any, Union
+from collections.abc import Iterable, Mapping
+from typing import Any, Callable, Optional, Union
 
 from . import _native
 
 Value = Union[str, int, float, bool, Mapping[str, Any]]
 Config = Union[str, "os.PathLike[str]", Mapping[str, Value], None]
+Tell = Callable[[int, int], object]
 
 
 class PlumblineError(Exception):
@@ -35,29 +36,37 @@ def error_of(line: str, exit_code: int) -> PlumblineError:
 
 
 def _plain(value: Any) -> Any:
-    """Numbers of numpy and pandas, and paths, as JSON has them."""
-    if hasattr(value, "item"):
-        return value.item()
+    """Numbers and arrays of numpy and pandas, and paths, as JSON has them."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
     return os.fspath(value)
 
 
-def ask(request: Mapping[str, Any]) -> dict[str, Any]:
+def ask(request: Mapping[str, Any], progress: Optional[Tell] = None) -> dict[str, Any]:
     """The reply to one request of `plumbline ask` (bench/ask/ask.schema.json).
 
+    progress: called now and then as progress(done, all), all 0 if unknown; its exception ends the answer.
     Raises InputError, DoesNotFit or PlumblineError for a reply with `error`.
     """
-    reply: dict[str, Any] = json.loads(_native.answer(json.dumps(request, default=_plain)))
+    reply: dict[str, Any] = json.loads(_native.answer(json.dumps(request, default=_plain), progress))
     if "error" in reply and "exit_code" in reply:
         raise error_of(reply["error"], reply["exit_code"])
     return reply
 
 
-def request_of(kind: str, config: Config, keys: Mapping[str, Value]) -> dict[str, Any]:
-    """A request about one configuration: a file or preset, a mapping, keys, or several of them."""
+def request_of(
+    kind: str, config: Config, keys: Mapping[str, Value], lengths: Optional[Iterable[int]] = None
+) -> dict[str, Any]:
+    """A request about one configuration: a file or preset, a mapping, keys, or several of them.
+
+    lengths: its `sequence_lengths`.
+    """
     request: dict[str, Any] = {"ask": kind}
     if isinstance(config, Mapping):
         keys = {**config, **keys}
     elif config is not None:
         request["config"] = os.fspath(config)
     request["keys"] = dict(keys)
+    if lengths is not None:
+        request["sequence_lengths"] = lengths if hasattr(lengths, "tolist") else list(lengths)
     return request

@@ -1,9 +1,15 @@
 """The compiled module: one function for all questions."""
 
-def answer(request: str) -> str:
+from collections.abc import Callable
+from typing import Optional
+
+__version__: str
+
+def answer(request: str, progress: Optional[Callable[[int, int], object]] = None) -> str:
     """The reply to one request of `plumbline ask`, both JSON.
 
-    Other threads run meanwhile. KeyboardInterrupt ends a search or a validation.
+    Other threads run meanwhile. progress: called now and then as progress(done, all), all 0 if unknown, maybe
+    by another thread. Its exception, or KeyboardInterrupt, ends a search, size, comparison or validation.
     """
 
 def ask_schema() -> str:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import html
-import itertools
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Optional
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, Optional
 
 from ._ask import Config, Value, ask, request_of
+
+if TYPE_CHECKING:
+    import pandas
 
 _GIB = 2.0**30
 
@@ -45,7 +47,7 @@ class Prediction:
         chance: Optional[float] = self._reply["prediction"].get("chance")
         return chance
 
-    def to_series(self) -> Any:
+    def to_series(self) -> pandas.Series[Any]:
         """The main figures as a pandas Series."""
         import pandas
 
@@ -197,13 +199,17 @@ class Legality(NamedTuple):
     """True if `plumbline run` of this build takes it too."""
 
 
-def predict(config: Config = None, /, **keys: Value) -> Prediction:
+def predict(
+    config: Config = None, /, *, sequence_lengths: Optional[Iterable[int]] = None, **keys: Value
+) -> Prediction:
     """Predict memory and time of one configuration.
 
     config: a YAML file, a model preset, a Hugging Face folder, or a mapping of keys. keys: configuration keys
-    that go before those of config, for example tp=2. Raises InputError if it cannot be predicted.
+    that go before those of config, for example tp=2. sequence_lengths: tokens of documents that are packed in
+    this order into sequences, a list or an array; attention is within each. Raises InputError if it cannot be
+    predicted.
     """
-    request = request_of("predict", config, keys)
+    request = request_of("predict", config, keys, sequence_lengths)
     return Prediction(request, ask(request))
 
 
@@ -211,42 +217,3 @@ def legality(config: Config = None, /, **keys: Value) -> Legality:
     """Tell if a configuration can be predicted, without predicting it. Memory does not count."""
     reply = ask(request_of("legality", config, keys))
     return Legality(reply["legal"], reply.get("reason"), bool(reply.get("executable", False)))
-
-
-def compare(changes: Sequence[Mapping[str, Value]], config: Config = None, /, **keys: Value) -> Any:
-    """Predict a configuration with each of several changes; a pandas DataFrame, one row per change.
-
-    Columns: the changed keys, step_s, peak_bytes, tokens_per_s, fits, verdict, chance, step_time and
-    peak_memory (changed / base - 1), error. The first row is the base.
-    """
-    import pandas
-
-    reply = ask({**request_of("compare", config, keys), "changes": [dict(change) for change in changes]})
-
-    def row(keys: Mapping[str, Any], answer: Mapping[str, Any]) -> dict[str, Any]:
-        line: dict[str, Any] = dict(keys)
-        if "prediction" in answer:
-            prediction = answer["prediction"]
-            line.update(
-                step_s=prediction["time"]["step_s"],
-                peak_bytes=prediction["memory"]["peak_bytes"],
-                tokens_per_s=prediction["throughput"]["tokens_per_s"],
-                fits=prediction["fits"],
-                verdict=prediction["verdict"],
-                chance=prediction.get("chance"),
-                step_time=answer.get("step_time", 0.0),
-                peak_memory=answer.get("peak_memory", 0.0),
-            )
-        line["error"] = answer.get("error")
-        return line
-
-    return pandas.DataFrame([row({}, reply["base"]), *(row(each["keys"], each) for each in reply["changes"])])
-
-
-def sweep(vary: Mapping[str, Sequence[Value]], config: Config = None, /, **keys: Value) -> Any:
-    """Predict every combination of values, for example sweep({"seq_length": [4096, 8192]}, run).
-
-    A pandas DataFrame like that of `compare`; the first row is the base.
-    """
-    changes = [dict(zip(vary, values)) for values in itertools.product(*vary.values())]
-    return compare(changes, config, **keys)

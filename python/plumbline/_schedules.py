@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 from typing import Any, Optional, Union
 
-from ._ask import ask
+from ._ask import InputError, ask
 
 Costs = Union[Mapping[str, Any], str, "os.PathLike[str]"]
 
@@ -99,13 +99,20 @@ def _request(
     kind: str,
     name: str,
     pp: int,
-    m: int,
+    m: Optional[int],
+    microbatches: Optional[int],
     chunks: int,
     group: int,
     memory_limit: Optional[float],
     transfers: bool,
 ) -> dict[str, Any]:
-    request: dict[str, Any] = {"ask": kind, "name": name, "pp": pp, "microbatches": m}
+    if m is not None and microbatches is not None:
+        raise InputError(
+            f"microbatches: found {microbatches} with m={m}, expected one of them; leave one out", 2
+        )
+    count = microbatches if m is None else m
+    request: dict[str, Any] = {"ask": kind, "name": name, "pp": pp}
+    request["microbatches"] = 1 if count is None else count
     if chunks:
         request["chunks"] = chunks
     if group:
@@ -120,8 +127,9 @@ def _request(
 def schedule(
     name: str,
     pp: int = 1,
-    m: int = 1,
+    m: Optional[int] = None,
     *,
+    microbatches: Optional[int] = None,
     chunks: int = 0,
     group: int = 0,
     memory_limit: Optional[float] = None,
@@ -129,18 +137,21 @@ def schedule(
 ) -> Schedule:
     """A schedule by name (`plumbline schedule --list`) or from a .csv or .json file.
 
-    pp: pipeline ranks. m: micro-batches per step. chunks, group: of interleaved. memory_limit: activations
-    per rank, of zb-auto. Raises InputError, with the nearest name for an unknown one.
+    pp: pipeline ranks. m or microbatches: micro-batches per step. chunks, group: of interleaved.
+    memory_limit: activations per rank, of zb-auto. Raises InputError, with the nearest name for an unknown
+    one.
     """
-    return Schedule(ask(_request("schedule", name, pp, m, chunks, group, memory_limit, transfers)))
+    request = _request("schedule", name, pp, m, microbatches, chunks, group, memory_limit, transfers)
+    return Schedule(ask(request))
 
 
 def simulate(
     name: str,
     pp: int = 1,
-    m: int = 1,
+    m: Optional[int] = None,
     *,
     costs: Costs,
+    microbatches: Optional[int] = None,
     chunks: int = 0,
     group: int = 0,
     memory_limit: Optional[float] = None,
@@ -151,7 +162,7 @@ def simulate(
     costs: a mapping such as {"stages": [{"forward_us": 100, "backward_us": 200}], "p2p_us": 5}, or the path
     of a file with one (`plumbline help simulate`). The other arguments are those of schedule().
     """
-    request = _request("simulate", name, pp, m, chunks, group, memory_limit, transfers)
+    request = _request("simulate", name, pp, m, microbatches, chunks, group, memory_limit, transfers)
     if isinstance(costs, Mapping):
         request["costs"] = dict(costs)
     else:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any, Optional
 
 from ._ask import Config, Value, ask, request_of
+from ._progress import Progress, shown
 
 if TYPE_CHECKING:
     import pandas
@@ -20,14 +22,16 @@ def search(
     max_ep: int = 0,
     deadline_s: Optional[float] = None,
     front: bool = False,
+    progress: Progress = False,
     **keys: Value,
 ) -> pandas.DataFrame:
     """Find the fastest configurations of a model on `gpus` accelerators that fit; one row each, best first.
 
     front: the Pareto front of step time and memory instead. Columns: the searched keys, then figures in
     seconds and bytes, as in `plumbline search --json`; `attrs` has the other figures. deadline_s: ends with
-    what was found after so many seconds, `attrs["complete"]` is then False. Raises DoesNotFit if nothing
-    fits, InputError for a bad configuration, PlumblineError if the deadline came first.
+    what was found after so many seconds, `attrs["complete"]` is then False. progress: True for a line on
+    standard error or in the notebook, or a callback, progress(done, all), all 0 if unknown. Raises DoesNotFit
+    if nothing fits, InputError for a bad configuration, PlumblineError if the deadline came first.
     """
     import pandas
 
@@ -37,7 +41,8 @@ def search(
         request["max_cp"] = max_cp
     if deadline_s is not None:
         request["deadline_s"] = deadline_s
-    reply = ask(request)
+    with shown(progress, "search") as tell:
+        reply = ask(request, tell)
     rows: list[dict[str, Any]] = []
     for candidate in reply["front" if front else "best"]:
         figures = dict(candidate)
@@ -60,14 +65,15 @@ def size(
     fixed: bool = False,
     threads: int = 0,
     deadline_s: Optional[float] = None,
+    progress: Progress = False,
     **keys: Value,
 ) -> pandas.DataFrame:
     """Find the fewest accelerators that train a model on `tokens` ("2T") in `days`, or the days on `gpus`.
 
     One row for each accelerator ("h100,b200" in `hardware`) and number of GPUs on its frontier, as in
     `plumbline size --json`; `attrs` has the other figures, `attrs["fewest"]` the answer. price: of a
-    GPU-hour, "h100=2.5/h". gbs: sequences of a step, or a range, "512:2048". fixed: no search. Raises as
-    `search`.
+    GPU-hour, "h100=2.5/h". gbs: sequences of a step, or a range, "512:2048". fixed: no search. progress: as
+    of search(), told the numbers of GPUs that were tried. Raises as `search`.
     """
     import pandas
 
@@ -75,20 +81,38 @@ def size(
     request.update(tokens=tokens, threads=threads, fixed=fixed)
     optional = {"days": days, "price": price, "fleet": fleet, "deadline_s": deadline_s}
     request.update({key: value for key, value in optional.items() if value is not None})
-    reply = ask(request)
+    with shown(progress, "GPU counts tried") as tell:
+        reply = ask(request, tell)
     table = pandas.DataFrame([row for each in reply["hardware"] for row in each["frontier"]])
     table.attrs.update({key: value for key, value in reply.items() if key not in ("schema", "id")})
     return table
 
 
-def validate(*, rows: bool = False) -> pandas.DataFrame:
+@functools.lru_cache(maxsize=1)
+def _short_names() -> dict[str, str]:
+    """Configuration keys that have a short name, with it."""
+    return {key["name"]: key["short"] for key in ask({"ask": "keys"})["keys"] if key["short"]}
+
+
+def short_columns(table: pandas.DataFrame) -> pandas.DataFrame:
+    """A copy of a table whose columns have the short names of configuration keys: tp, pp, dp, mbs, gbs.
+
+    Also for load_records() and matrix(): config.tensor_model_parallel_size becomes tp. Keys without a short
+    name, and other columns, stay.
+    """
+    names = _short_names()
+    return table.rename(columns={**names, **{"config." + name: short for name, short in names.items()}})
+
+
+def validate(*, rows: bool = False, progress: Progress = False) -> pandas.DataFrame:
     """Compare predictions with published measurements; one row per table, or with rows=True per figure.
 
-    Errors are shares: predicted / published - 1. It takes one or two seconds.
+    Errors are shares: predicted / published - 1. It takes one or two seconds. progress: as of search().
     """
     import pandas
 
-    tables = ask({"ask": "validate"})["tables"]
+    with shown(progress, "validate") as tell:
+        tables = ask({"ask": "validate"}, tell)["tables"]
     if not rows:
         return pandas.DataFrame(
             [

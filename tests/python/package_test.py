@@ -1,6 +1,9 @@
 #!/usr/bin/env python3
 """The package as a user has it. package_test.py [PROGRAM]"""
 
+import contextlib
+import importlib.metadata
+import io
 import json
 import os
 import pathlib
@@ -9,7 +12,9 @@ import sys
 import tempfile
 import threading
 import time
+import types
 import unittest
+import unittest.mock
 
 import pandas
 
@@ -70,6 +75,25 @@ class Predictions(unittest.TestCase):
             self.assertIn(text, str(caught.exception))
             self.assertNotIn("\n", str(caught.exception))
 
+    def test_version_is_the_packages(self):
+        self.assertEqual(plumbline.__version__, importlib.metadata.version("plumbline"))
+
+    def test_series_has_the_main_figures(self):
+        series = plumbline.predict(KEYS).to_series()
+        self.assertIsInstance(series, pandas.Series)
+        self.assertEqual(series.step_s, plumbline.predict(KEYS).step_s)
+
+    def test_lengths_are_a_list_or_an_array(self):
+        lengths = [2000, 1000, 3000]
+        packed = plumbline.predict(KEYS, sequence_lengths=lengths)
+        self.assertLess(packed.step_s, plumbline.predict(KEYS).step_s)
+        self.assertEqual(packed.to_dict()["sequence_lengths"]["documents"], 3)
+        for other in (pandas.Series(lengths), pandas.Series(lengths).to_numpy(), (each for each in lengths)):
+            self.assertEqual(plumbline.predict(KEYS, sequence_lengths=other).step_s, packed.step_s)
+        with self.assertRaises(plumbline.InputError) as caught:
+            plumbline.predict(KEYS, sequence_lengths=[1, 5000])
+        self.assertIn("sequence_lengths[1]: found 5000", str(caught.exception))
+
     def test_legality(self):
         self.assertTrue(plumbline.legality(**KEYS).legal)
         refused = plumbline.legality(KEYS, tp=3)
@@ -104,6 +128,49 @@ class Tables(unittest.TestCase):
         self.assertEqual(table.step_s[0], plumbline.predict(KEYS).step_s)
         self.assertEqual(table.step_s[1], plumbline.predict(KEYS, tp=4).step_s)
         self.assertIn("world_size: found 64", table.error[2])
+
+    def test_sweep(self):
+        table = plumbline.sweep({"seq_length": [4096, 8192], "tp": [2, 4]}, KEYS, sequence_lengths=[4096])
+        self.assertEqual(list(table.seq_length[1:]), [4096, 4096, 8192, 8192])
+        longest = plumbline.predict(KEYS, seq_length=8192, tp=4, sequence_lengths=[4096])
+        self.assertEqual(table.step_s[4], longest.step_s)
+
+    def test_predict_many(self):
+        rest = {key: value for key, value in KEYS.items() if key != "model"}
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "run.yaml"
+            path.write_text("model: gpt2-124m\n")
+            configs = [{"model": "llama-3.1-8b", "tp": 3}, "llama-3.1-8b", path, {"model": "qwen2.5-0.5b"}]
+            for key in ("tp", "seq_length"):
+                del rest[key]
+            table = plumbline.predict_many(configs, **rest, seq_length=1024)
+            self.assertEqual(table.config[2], str(path))
+        figures = ["step_s", "peak_bytes", "tokens_per_s", "fits", "verdict", "chance", "error"]
+        self.assertEqual(list(table.columns), ["model", "tp", "config", *figures])
+        self.assertIn("world_size: found 64", table.error[0])
+        self.assertTrue(table.error[1:].isna().all())
+        self.assertEqual(table.step_s[1], plumbline.predict("llama-3.1-8b", **rest, seq_length=1024).step_s)
+        self.assertTrue(table.step_s[1:].gt(0).all())
+        for one in ("llama-3.1-8b", KEYS):
+            with self.assertRaises(plumbline.InputError):
+                plumbline.predict_many(one)
+
+    def test_short_columns(self):
+        table = plumbline.search("gpt2-124m", gpus=4, gbs=16, hardware="h100", top=2, threads=1)
+        short = plumbline.short_columns(table)
+        self.assertEqual(len(short.columns), len(set(short.columns)))
+        for name, whole in {
+            "tp": "tensor_model_parallel_size",
+            "pp": "pipeline_model_parallel_size",
+            "mbs": "micro_batch_size",
+        }.items():
+            self.assertEqual(list(short[name]), list(table[whole]))
+            self.assertNotIn(whole, short)
+            self.assertIn(whole, table)
+        self.assertEqual(list(short.step_s), list(table.step_s))
+        self.assertEqual(short.attrs["configurations"], table.attrs["configurations"])
+        records = pandas.DataFrame({"config.tensor_model_parallel_size": [2], "config.seq_length": [8]})
+        self.assertEqual(list(plumbline.short_columns(records)), ["tp", "config.seq_length"])
 
     def test_validate(self):
         tables = plumbline.validate()
@@ -144,11 +211,93 @@ class Schedules(unittest.TestCase):
         self.assertEqual(schedule.actions[3][:2], ["3F0", "3B0"])
         self.assertTrue(schedule._repr_svg_().startswith("<svg"))
 
+    def test_microbatches_are_m(self):
+        for make in (plumbline.schedule, plumbline.simulate):
+            costs = {"costs": {"stages": [{"forward_us": 100, "backward_us": 200}]}}
+            if make is plumbline.schedule:
+                costs = {}
+            expected = make("1f1b", 4, 8, **costs).to_dict()
+            self.assertEqual(make("1f1b", 4, microbatches=8, **costs).to_dict(), expected)
+            self.assertNotEqual(make("1f1b", 4, **costs).to_dict(), expected)
+            with self.assertRaises(plumbline.InputError) as caught:
+                make("1f1b", 4, 8, microbatches=8, **costs)
+            self.assertIn("microbatches: found 8 with m=8", str(caught.exception))
+
     def test_simulate(self):
         costs = {"stages": [{"forward_us": 100, "backward_us": 200}]}
         self.assertAlmostEqual(plumbline.simulate("1f1b", 4, 8, costs=costs).makespan_us, 3300)
         with self.assertRaises(plumbline.InputError):
             plumbline.simulate("1f1b", 4, 8, costs={})
+
+
+SEARCH = dict(gpus=8, gbs=64, hardware="h100", threads=1)
+
+
+class Kernel:
+    """IPython within a notebook, as far as the package asks for it."""
+
+    kernel = object()
+
+    def __init__(self):
+        self.texts = []
+
+    def get_ipython(self):
+        return self
+
+    def display(self, data, raw, display_id):
+        assert raw and display_id
+        self.update(data, raw)
+        return self
+
+    def update(self, data, raw):
+        self.texts.append(data["text/plain"])
+
+
+class Progress(unittest.TestCase):
+    def test_a_callback_is_told(self):
+        told = []
+        table = plumbline.search("gpt2-124m", progress=lambda *both: told.append(both), **SEARCH)
+        self.assertTrue(told)
+        self.assertTrue(all(0 <= done <= total for done, total in told))
+        self.assertEqual(list(table.step_s), list(plumbline.search("gpt2-124m", **SEARCH).step_s))
+        told.clear()
+        keys = dict(tokens="10B", days=3, gbs=64, hardware="h100,b200", threads=2)
+        plumbline.size("gpt2-124m", progress=lambda *both: told.append(both), **keys)
+        self.assertEqual(told, [(done + 1, 0) for done in range(len(told))])
+        told.clear()
+        plumbline.sweep({"tp": [1, 2]}, KEYS, progress=lambda *both: told.append(both))
+        self.assertEqual(told, [(1, 2), (2, 2)])
+        told.clear()
+        plumbline.predict_many(["gpt2-124m"], hardware="h100", progress=lambda *both: told.append(both))
+        self.assertEqual(told, [(1, 1)])
+
+    def test_an_exception_of_the_callback_ends_the_question(self):
+        def refuse(done, total):
+            raise KeyError("enough")
+
+        for hardware in ("h100", "h100,b200"):
+            with self.assertRaisesRegex(KeyError, "enough"):
+                plumbline.size("gpt2-124m", tokens="10B", days=3, gbs=64, hardware=hardware, progress=refuse)
+        with self.assertRaisesRegex(KeyError, "enough"):
+            plumbline.search("gpt2-124m", progress=refuse, **SEARCH)
+
+    def test_true_rewrites_one_line(self):
+        heard = io.StringIO()
+        with contextlib.redirect_stderr(heard):
+            plumbline.search("gpt2-124m", **SEARCH)
+            self.assertEqual(heard.getvalue(), "")
+            plumbline.search("gpt2-124m", progress=True, **SEARCH)
+        self.assertRegex(heard.getvalue(), r"^(\rsearch: \d+ % *)+\n$")
+
+    def test_a_notebook_has_a_display(self):
+        kernel = Kernel()
+        heard = io.StringIO()
+        display = types.SimpleNamespace(display=kernel.display)
+        with unittest.mock.patch.dict(sys.modules, {"IPython": kernel, "IPython.display": display}):
+            with contextlib.redirect_stderr(heard):
+                plumbline.search("gpt2-124m", progress=True, **SEARCH)
+        self.assertEqual(heard.getvalue(), "")
+        self.assertRegex(kernel.texts[-1], r"^search: \d+ %$")
 
 
 class Threads(unittest.TestCase):

@@ -21,6 +21,7 @@
 #include "bench/evaluate/evaluation.hpp"
 #include "bench/evaluate/profile_trust.hpp"
 #include "bench/plan/keys_without_effect.hpp"
+#include "bench/plan/packed_data.hpp"
 #include "bench/plan/plan.hpp"
 #include "bench/plan/prediction_parts.hpp"
 #include "bench/plan/what_would_fit.hpp"
@@ -87,16 +88,6 @@ struct PredictOptions {
   bool what_limits = false;
 };
 
-OrderedJson lengths_json(const PackedSequences& packed, const PackedWork& work) {
-  return {{"documents", packed.lengths.size()},
-          {"sequences", packed.first_of.size()},
-          {"tokens", packed.tokens},
-          {"longest", packed.longest},
-          {"pairs_of_whole_sequences", work.attention.mean},
-          {"slowest_ranks", work.attention.slowest},
-          {"context_ranks_over_mean", work.by_context_rank}};
-}
-
 /// Options of a training step's prediction that other tasks have no figures for.
 void check_options_of_task(const PredictOptions& options, RunTask task) {
   const std::pair<bool, const char*> given[] = {
@@ -162,8 +153,7 @@ int predict_one_reinforcement(const PredictOptions& options, const RunConfig& co
 }
 
 /// Lengths of --sequence-lengths, or of the chats of packed_sequence, and their work; else nothing.
-void take_lengths(const PredictOptions& options, RunConfig& config, PackedSequences& packed,
-                  PackedWork& packed_into) {
+void take_lengths(const PredictOptions& options, RunConfig& config, PackedDocuments& documents) {
   const bool packs = config.batch.packed_sequence;
   if (packs && !options.lengths.empty()) {
     throw InputError(
@@ -171,10 +161,10 @@ void take_lengths(const PredictOptions& options, RunConfig& config, PackedSequen
   }
   if (!packs && options.lengths.empty()) return;
   if (const auto reason = why_invalid(config)) throw InputError(*reason);
-  packed =
+  documents.packed =
       packs ? read_packed_chats(config) : read_sequence_lengths(options.lengths, config.batch.seq_length);
-  packed_into = work_of_chats(packed, config);
-  config.batch.packed = packed_into.attention;
+  documents.work = work_of_chats(documents.packed, config);
+  config.batch.packed = documents.work.attention;
 }
 
 int predict_one(const PredictOptions& options) {
@@ -182,9 +172,8 @@ int predict_one(const PredictOptions& options) {
   if (config.generation.on()) return predict_one_generation(options, config);
   if (config.reinforces()) return predict_one_reinforcement(options, config);
   check_places(options.files);
-  PackedSequences packed;
-  PackedWork packed_into;
-  take_lengths(options, config, packed, packed_into);
+  PackedDocuments documents;
+  take_lengths(options, config, documents);
   Record record = start_record("predict", config, Asked::prediction);
   if (record.status != Status::ok) throw InputError(record.reason);
   std::string note;
@@ -217,7 +206,7 @@ int predict_one(const PredictOptions& options) {
     OrderedJson json = to_json(record);
     json["formulas"] = to_json(formulas);
     json["trust"] = trust_json(config, hardware, prediction);
-    if (!packed.lengths.empty()) json["sequence_lengths"] = lengths_json(packed, packed_into);
+    if (!documents.packed.lengths.empty()) json["sequence_lengths"] = to_json(documents);
     if (routings) json["routings"] = to_json(*routings);
     if (options.what_limits) working.now("computing sensitivities");
     if (options.what_limits) json["what_limits"] = OrderedJson::parse(what_limits_json(config));
@@ -226,7 +215,7 @@ int predict_one(const PredictOptions& options) {
     std::string text = prediction_summary(
         config, record, prediction, comparable_figures(config, hardware, prediction), terminal_width(stdout));
     text += side_by_side(record) + trust_text(config, hardware, prediction);
-    if (!packed.lengths.empty()) text += describe(packed, packed_into);
+    if (!documents.packed.lengths.empty()) text += describe(documents.packed, documents.work);
     if (routings) text += describe(*routings, config, prediction.fit.budget);
     text += vocabulary_report(config, schedule, prediction, hardware, schedule_for);
     text += context_report(config, step, prediction, hardware);

@@ -64,13 +64,43 @@ class Listener {
   Progress progress_;
 };
 
-/// The predicted and the measured timeline, one below the other.
-std::string timeline_text(const Schedule& schedule, const CellTimelines& timelines) {
+/// Throws InputError for a picture that cannot be written, or of a step whose timelines are not kept.
+void check_svg(const RunCommand& command, const Schedule& schedule) {
+  if (command.svg.empty()) return;
+  check_can_write(command.svg, "--svg");
+  if (const std::size_t actions = count_actions(schedule); actions > kMostTimelineActions) {
+    throw InputError(
+        fmt::format("--svg: found a step of {} actions, expected at most {}, whose timelines are kept; use "
+                    "fewer micro-batches (global_batch_size), or --trace",
+                    actions, kMostTimelineActions));
+  }
+}
+
+/// The predicted and the measured timeline, in this order.
+std::vector<NamedTrace> traces_of(const CellTimelines& timelines) {
   std::vector<NamedTrace> traces;
   if (timelines.predicted) traces.push_back({"predicted", timelines.predicted->trace, nullptr});
   if (timelines.measured) traces.push_back({"measured", timelines.measured->trace, nullptr});
+  return traces;
+}
+
+/// The timelines, one below the other.
+std::string timeline_text(const Schedule& schedule, const CellTimelines& timelines) {
   const TableStyle style = style_of_standard_output();
-  return terminal_timeline(schedule, traces, {style.width, style.color, false});
+  return terminal_timeline(schedule, traces_of(timelines), {style.width, style.color, false});
+}
+
+/// Draws the timelines of a run that has ended well, from the folder that its ranks wrote them to.
+void draw_timelines(const RunCommand& command, const Schedule& schedule, const std::string& folder) {
+  if (!command.timeline && command.svg.empty()) return;
+  const auto timelines = load_timelines(folder, "run");
+  if (timelines && !command.svg.empty())
+    write_whole_file(command.svg, to_svg(schedule, traces_of(*timelines)));
+  if (!command.timeline) return;
+  fmt::print("\n{}", timelines ? timeline_text(schedule, *timelines)
+                               : fmt::format("no timeline: {} actions are more than the {} that are kept; "
+                                             "--trace writes them all\n",
+                                             count_actions(schedule), kMostTimelineActions));
 }
 
 int launch_and_compare(const RunCommand& command, bool quiet) {
@@ -86,6 +116,7 @@ int launch_and_compare(const RunCommand& command, bool quiet) {
   for (const std::string& remark : check_files(config)) fmt::print(stderr, "note: {}\n", remark);
   if (!command.files.trace.empty()) check_can_write(command.files.trace, "--trace");
   check_can_write_logs(command.logs, false);
+  check_svg(command, schedule);
   check_budget(config, schedule);
   check_host_memory(config, {ranks_here});
   Checkpoints checkpoints;
@@ -108,7 +139,7 @@ int launch_and_compare(const RunCommand& command, bool quiet) {
   const Interrupts interrupts;
   const RunFolder scratch(RunFolderUse::files);
   RunFiles files = command.files;
-  if (command.timeline) files.timelines = scratch.path() + "/timelines/run.json";
+  if (command.timeline || !command.svg.empty()) files.timelines = scratch.path() + "/timelines/run.json";
   CellProgram program;
   for (const auto& [option, file] :
        {std::pair("--trace", files.trace), std::pair("--timelines", files.timelines)}) {
@@ -142,13 +173,7 @@ int launch_and_compare(const RunCommand& command, bool quiet) {
   write_logs(command.logs, record);
   fmt::print("{}", command.json ? output_json(to_json(record), 2) + "\n" : side_by_side(record));
   if (!command.json && record.recovery) fmt::print("\n{}", recovery_text(*record.recovery));
-  if (command.timeline && record.status == Status::ok && unsaved.empty()) {
-    const auto timelines = load_timelines(scratch.path(), "run");
-    fmt::print("\n{}", timelines ? timeline_text(schedule, *timelines)
-                                 : fmt::format("no timeline: {} actions are more than the {} that are kept; "
-                                               "--trace writes them all\n",
-                                               count_actions(schedule), kMostTimelineActions));
-  }
+  if (record.status == Status::ok && unsaved.empty()) draw_timelines(command, schedule, scratch.path());
   if (record.status != Status::ok)
     say(fmt::format("plumbline: {}: {}\n", name_of(record.status), record.reason));
   if (!unsaved.empty()) throw Error(unsaved);
@@ -174,6 +199,8 @@ void add_run_command(CLI::App& app, CommandAction& action) {
   auto* json = command->add_flag("--json", options->json, "Print the record as JSON");
   command->add_flag("--timeline", options->timeline, "Draw the timelines, predicted above measured")
       ->excludes(json);
+  command->add_option("--svg", options->svg, "Output file for a picture of both timelines")
+      ->type_name("FILE.svg");
   command
       ->add_option("--trace", options->files.trace,
                    "Output file with both timelines and memory for ui.perfetto.dev: Perfetto protobuf if "
@@ -210,10 +237,11 @@ void add_run_command(CLI::App& app, CommandAction& action) {
             "--mllog, --tensorboard: found a process that is a rank already, expected one without a "
             "launcher; start `plumbline run` without mpirun");
       }
-      if (options->timeline) {
+      if (options->timeline || !options->svg.empty()) {
         throw InputError(
-            "--timeline: found a process that is a rank already, expected one without a launcher; start "
-            "`plumbline run` without mpirun, or use --trace");
+            fmt::format("{}: found a process that is a rank already, expected one without a launcher; start "
+                        "`plumbline run` without mpirun, or use --trace",
+                        options->timeline ? "--timeline" : "--svg"));
       }
       int argc = 0;
       char** argv = nullptr;

@@ -27,6 +27,7 @@ struct RunCommand {
   bool json = false;
   bool timeline = false;
   TrainingLogs logs{};
+  std::string svg;  // output file for a picture of both timelines
 };
 
 /// Checkpoint options of a run whose ranks are about to start; the folder belongs to it for as long as it

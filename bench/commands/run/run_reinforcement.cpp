@@ -46,6 +46,7 @@ void check_options(const RunCommand& command) {
     }
   };
   refuse(command.timeline, "--timeline");
+  refuse(!command.svg.empty(), "--svg");
   refuse(!command.files.checkpoints.folder.empty(), "--checkpoint-dir");
   refuse(!command.failures.empty(), "--inject-failures");
   refuse(command.logs.any(), "--mllog, --tensorboard");

@@ -127,6 +127,48 @@ TEST_F(Views, RunDrawsTheMeasuredTimelineBelowThePredicted) {
   EXPECT_THAT(text, HasSubstr("F forward"));
 }
 
+TEST_F(Views, RunDrawsBothTimelinesInOnePicture) {
+  const std::string text = plumbline("--quiet run run.yaml --pp 2 --svg both.svg --json");
+  EXPECT_EQ(errors_, "");
+  EXPECT_TRUE(json::accept(text));
+  const std::string picture = read("both.svg");
+  EXPECT_THAT(picture, HasSubstr("2 pipeline ranks, 4 micro-batches"));
+  const std::size_t predicted = picture.find(">predicted: ");
+  const std::size_t measured = picture.find(">measured: ");
+  ASSERT_NE(predicted, std::string::npos) << picture;
+  ASSERT_NE(measured, std::string::npos) << picture;
+  EXPECT_LT(predicted, measured);
+  // The same passes in both halves: two ranks, forward and backward of four micro-batches.
+  const auto passes = [&](std::size_t from, std::size_t to) {
+    std::multiset<std::string> names;
+    const std::string half = picture.substr(from, to - from);
+    const std::string kTitle = "<title>";
+    for (std::size_t at = half.find(kTitle); at != std::string::npos; at = half.find(kTitle, at + 1)) {
+      const std::size_t begin = at + kTitle.size();
+      const std::string name = half.substr(begin, half.find(' ', begin) - begin);
+      if (name.find_first_of("FB") != std::string::npos) names.insert(name);
+    }
+    return names;
+  };
+  const auto before = passes(predicted, measured);
+  EXPECT_EQ(before.size(), 16U);
+  EXPECT_EQ(before, passes(measured, picture.size()));
+  // One legend and one time axis.
+  EXPECT_EQ(picture.find(">time, "), picture.rfind(">time, "));
+  EXPECT_EQ(picture.find(">Forward<"), picture.rfind(">Forward<"));
+}
+
+TEST_F(Views, APictureThatRunCannotDrawIsRefusedBeforeRanksStart) {
+  const Said long_step = ProgramFolder::plumbline("run run.yaml --pp 2 --gbs 20000 --svg both.svg");
+  EXPECT_EQ(long_step.exit_code, 2);
+  EXPECT_THAT(long_step.err, HasSubstr("--svg: found a step of "));
+  EXPECT_THAT(long_step.err, HasSubstr("expected at most 50000"));
+  const Said nowhere = ProgramFolder::plumbline("run run.yaml --pp 2 --svg none/both.svg");
+  EXPECT_EQ(nowhere.exit_code, 4) << nowhere.err;
+  EXPECT_THAT(nowhere.err, HasSubstr("--svg: found "));
+  EXPECT_FALSE(fs::exists(folder_ / "both.svg"));
+}
+
 TEST_F(Views, SimulateDrawsAndWritesBothKindsOfTrace) {
   const std::string text = plumbline(
       "simulate --schedule 1f1b --pp 2 --microbatches 2 --costs costs.json --timeline --trace s.pftrace "
