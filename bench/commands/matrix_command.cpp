@@ -99,13 +99,13 @@ int run_command(const MatrixCommand& command) {
        source.chosen(), keeps_timelines(command.timelines, command.predict_only, cells.size())},
       estimates);
   const std::vector<Record>& records = result.records;
-  write_logs(command.logs, records);
   if (command.json) {
     write_json_array(stdout, records);
   } else {
     fmt::print("{}", within_terminal(fmt::format("{}\n{}\n", to_table(records, style_of_standard_output()),
                                                  to_line(summarize(records)))));
   }
+  write_logs(command.logs, records);
   return static_cast<int>(ending_of(result, command.predict_only));
 }
 

@@ -170,10 +170,10 @@ int launch_and_compare(const RunCommand& command, bool quiet) {
   };
   if (!measured()) throw Error("stopped, nothing was measured");
   if (record.status == Status::invalid) throw InputError(record.reason);
-  write_logs(command.logs, record);
   fmt::print("{}", command.json ? output_json(to_json(record), 2) + "\n" : side_by_side(record));
   if (!command.json && record.recovery) fmt::print("\n{}", recovery_text(*record.recovery));
   if (record.status == Status::ok && unsaved.empty()) draw_timelines(command, schedule, scratch.path());
+  write_logs(command.logs, record);  // last: a full disk costs the logs only
   if (record.status != Status::ok)
     say(fmt::format("plumbline: {}: {}\n", name_of(record.status), record.reason));
   if (!unsaved.empty()) throw Error(unsaved);
