@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "bench/show/history/change_points.hpp"
+#include "bench/show/history/noise_prior.hpp"
 
 namespace plumbline::change_points_test {
 namespace {
