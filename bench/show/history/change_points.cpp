@@ -10,15 +10,15 @@
 namespace plumbline {
 namespace {
 
-/// Deviations from one level: another one from a folder on; another one for a while, which hides each of its two
-/// steps; a slope, which hides all of its small ones.
+/// Deviations from one level: another from a folder on; another for a while, whose two steps hide each other;
+/// a slope of many small steps.
 enum class LevelShape { kStep, kWhile, kSlope };
 
 constexpr LevelShape kLevelShapes[] = {LevelShape::kStep, LevelShape::kWhile, LevelShape::kSlope};
 constexpr std::size_t kShortestWhile = 2;  // one odd folder is no level
 constexpr std::size_t kNoSeries = static_cast<std::size_t>(-1);
 
-/// A contrast between the values [from, to) and the others of their level. A slope is cut where a step would be.
+/// Contrast between the values [from, to) and the others of their level. A slope is cut like a step.
 struct Contrast {
   std::size_t from = 0;
   std::size_t to = 0;
@@ -70,7 +70,7 @@ Squares squares_about(const std::vector<Level>& levels) {
   return squares;
 }
 
-/// Contrasts of a shape that a series without steps has.
+/// Number of contrasts of a shape in a series.
 double contrasts_of(const std::vector<Level>& levels, LevelShape shape) {
   double n = 0;
   for (const Level& level : levels) n += static_cast<double>(level.values.size());
@@ -106,9 +106,7 @@ class LevelSearch {
     std::vector<Squares> noise;
     for (const LevelSeries& rest : part.rest) {
       levels.push_back(rest.levels());
-      NeighbourNoise neighbours;
-      neighbours.add(levels.back());
-      noise.push_back(neighbours.noise());
+      noise.push_back(neighbour_noise(levels.back()));
     }
     const std::vector<Level> common = part.common.levels();
     const double searches = contrasts_of(common, LevelShape::kStep) > 0 ? 2 : 1;

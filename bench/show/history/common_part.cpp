@@ -59,9 +59,7 @@ std::vector<LevelSeries> without(std::vector<LevelSeries> cells,
 }
 
 double variance_of(const LevelSeries& series) {
-  NeighbourNoise neighbours;
-  neighbours.add(series.levels());
-  const Squares noise = neighbours.noise();
+  const Squares noise = neighbour_noise(series.levels());
   return noise.freedom > 0 ? noise.sum / noise.freedom : kNoValue;
 }
 
@@ -97,24 +95,19 @@ std::vector<Level> LevelSeries::levels() const {
   return levels;
 }
 
-void NeighbourNoise::add(const std::vector<double>& values) {
-  if (values.size() < 2) return;
-  for (std::size_t i = 1; i < values.size(); ++i)
-    sum_ += (values[i] - values[i - 1]) * (values[i] - values[i - 1]);
-  const auto n = static_cast<double>(values.size());
-  count_ += n - 1;
-  squared_weights_ += 6 * n - 8;
-}
-
-void NeighbourNoise::add(const std::vector<Level>& levels) {
-  for (const Level& level : levels) add(level.values);
-}
-
-Squares NeighbourNoise::noise() const {
-  if (count_ == 0) return {};
-  const double freedom =
-      4 * count_ * count_ / squared_weights_;  // of a chi-squared with its mean and variance
-  return {std::max(sum_ / (2 * count_), least_variance()) * freedom, freedom};
+Squares neighbour_noise(const std::vector<Level>& levels) {
+  double sum = 0, count = 0, trace = 0;  // trace: of the square of the quadratic form's matrix
+  for (const Level& level : levels) {
+    if (level.values.size() < 2) continue;
+    const auto n = static_cast<double>(level.values.size());
+    for (std::size_t i = 1; i < level.values.size(); ++i)
+      sum += (level.values[i] - level.values[i - 1]) * (level.values[i] - level.values[i - 1]);
+    count += n - 1;
+    trace += 6 * n - 8;
+  }
+  if (count == 0) return {};
+  const double freedom = 4 * count * count / trace;
+  return {std::max(sum / (2 * count), least_variance()) * freedom, freedom};
 }
 
 CommonPart common_part(const std::vector<LevelSeries>& cells, const std::vector<std::size_t>& common_begins) {

@@ -12,10 +12,11 @@ struct Squares {
   double freedom = 0;
 };
 
-/// Variances of series as draws of one distribution, the scaled inverse chi-squared (Smyth, Linear models and
-/// empirical Bayes methods, 2004, doi 10.2202/1544-6115.1027). Its scale and degrees of freedom are not
-/// point estimates but averaged over by their likelihood, as few series say little about them: series of alike
-/// noise give almost normal tails, unlike ones Student's of their own few values.
+/// Variances of series as draws of a scaled inverse chi-squared distribution (Smyth, Linear models and
+/// empirical Bayes methods, 2004, doi 10.2202/1544-6115.1027). Few series say little about its scale and
+/// degrees of freedom: they are averaged over by their likelihood. Series of alike noise give almost normal
+/// tails, unlike ones Student's of their own few values. A single series of three times the noise of all
+/// others is no such draw: its false alarms are up to three times as frequent.
 class NoisePrior {
  public:
   explicit NoisePrior(std::vector<Squares> all);
