@@ -2,214 +2,215 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
+#include "bench/show/history/common_part.hpp"
 #include "core/base/statistics.hpp"
 
 namespace plumbline {
 namespace {
 
-constexpr double kDifferenceFreedom = 0.6;  // of a difference, as neighbours share a value (simulated)
-constexpr double kNoisier = 6;  // a series whose own variance is so much above the common one has its own
-constexpr double kPriorFreedom = 8;   // weight of the common noise, in degrees of freedom
-constexpr double kLeastNoise = 1e-4;  // clocks and schedulers are not better
-constexpr double kMadToDeviation = 1.4826;
+/// Deviations from one level: another from a folder on; another for a while, whose two steps hide each other;
+/// a slope of many small steps.
+enum class LevelShape { kStep, kWhile, kSlope };
 
-/// Continued fraction of the incomplete beta function (Abramowitz and Stegun 26.5.8), by Lentz's method.
-double beta_fraction(double x, double a, double b) {
-  constexpr double kTiny = 1e-300;
-  double c = 1;
-  double d = 1 - (a + b) * x / (a + 1);
-  d = 1 / (std::abs(d) < kTiny ? kTiny : d);
-  double fraction = d;
-  for (int i = 1; i <= 300; ++i) {
-    const double m = i;
-    for (const double term : {m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m)),
-                              -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))}) {
-      d = 1 + term * d;
-      d = 1 / (std::abs(d) < kTiny ? kTiny : d);
-      c = 1 + term / c;
-      if (std::abs(c) < kTiny) c = kTiny;
-      fraction *= c * d;
-    }
-    if (std::abs(c * d - 1) < 1e-14) break;
-  }
-  return fraction;
-}
+constexpr LevelShape kLevelShapes[] = {LevelShape::kStep, LevelShape::kWhile, LevelShape::kSlope};
+constexpr std::size_t kShortestWhile = 2;  // one odd folder is no level
+constexpr std::size_t kNoSeries = static_cast<std::size_t>(-1);
 
-/// Regularized incomplete beta function.
-double incomplete_beta(double x, double a, double b) {
-  if (x <= 0) return 0;
-  if (x >= 1) return 1;
-  const double front =
-      std::exp(std::lgamma(a + b) - std::lgamma(a) - std::lgamma(b) + a * std::log(x) + b * std::log1p(-x));
-  if (x < (a + 1) / (a + b + 2)) return front * beta_fraction(x, a, b) / a;
-  return 1 - front * beta_fraction(1 - x, b, a) / b;
-}
-
-/// Logarithms of the known values, and their places.
-struct LogSeries {
-  std::vector<double> values;
-  std::vector<std::size_t> places;
+/// Contrast between the values [from, to) and the others of their level. A slope is cut like a step.
+struct Contrast {
+  std::size_t from = 0;
+  std::size_t to = 0;
+  double step = 0;
+  double scaled = 0;  // divided by its standard deviation at unit noise
 };
 
-LogSeries known_values(const std::vector<double>& values) {
-  LogSeries known;
+double scaled_slope(const std::vector<double>& values) {
+  const double middle = mean(values);
+  double products = 0, squares = 0;
   for (std::size_t i = 0; i < values.size(); ++i) {
-    if (!std::isfinite(values[i]) || values[i] <= 0) continue;
-    known.values.push_back(std::log(values[i]));
-    known.places.push_back(i);
+    const double x = static_cast<double>(i) - static_cast<double>(values.size() - 1) / 2;
+    products += x * (values[i] - middle);
+    squares += x * x;
   }
-  return known;
+  return std::abs(products) / std::sqrt(squares);
 }
 
-/// Absolute differences of neighbours.
-void add_differences(const LogSeries& series, std::vector<double>& differences) {
-  for (std::size_t i = 1; i < series.values.size(); ++i)
-    differences.push_back(std::abs(series.values[i] - series.values[i - 1]));
+Contrast largest_contrast(const std::vector<double>& values, LevelShape shape) {
+  const std::size_t n = values.size();
+  std::vector<double> sums(n + 1, 0.0);
+  for (std::size_t i = 0; i < n; ++i) sums[i + 1] = sums[i] + (values[i] - values[0]);
+  Contrast largest;
+  for (std::size_t from = 1; from < n; ++from) {
+    const std::size_t first = shape == LevelShape::kWhile ? from + kShortestWhile : n;
+    const std::size_t last = shape == LevelShape::kWhile ? n - 1 : n;
+    for (std::size_t to = first; to <= last; ++to) {
+      const auto in = static_cast<double>(to - from);
+      const double out = static_cast<double>(n) - in;
+      const double inside = sums[to] - sums[from];
+      const double step = inside / in - (sums[n] - inside) / out;
+      const double scaled = std::abs(step) / std::sqrt(1 / in + 1 / out);
+      if (scaled > largest.scaled) largest = {from, to, step, scaled};
+    }
+  }
+  if (shape == LevelShape::kSlope && largest.from > 0) largest.scaled = scaled_slope(values);
+  return largest;
 }
 
-/// Variance of the noise of all series: the median of neighbours' differences, which steps hardly move.
-double common_variance(const std::vector<LogSeries>& all) {
-  std::vector<double> differences;
-  for (const LogSeries& series : all) add_differences(series, differences);
-  if (differences.empty()) return 0;
-  const double deviation = kMadToDeviation * median(differences) / std::sqrt(2.0);
-  return deviation * deviation;
+/// Sum of squares about the levels, and the number of values beyond one a level.
+Squares squares_about(const std::vector<Level>& levels) {
+  Squares squares;
+  for (const Level& level : levels) {
+    if (level.values.empty()) continue;
+    const double middle = mean(level.values);
+    for (const double value : level.values) squares.sum += (value - middle) * (value - middle);
+    squares.freedom += static_cast<double>(level.values.size() - 1);
+  }
+  return squares;
 }
 
-/// Square of the z that a share of normal |z| is below: the inverse error function (Winitzki).
-double squared_deviate(double share) {
-  constexpr double kA = 0.147;
-  const double log = std::log1p(-share * share);
-  const double half = 2 / (3.141592653589793 * kA) + log / 2;
-  return 2 * (std::sqrt(half * half - log / kA) - half);
+/// Number of contrasts of a shape in a series.
+double contrasts_of(const std::vector<Level>& levels, LevelShape shape) {
+  double n = 0;
+  for (const Level& level : levels) n += static_cast<double>(level.values.size());
+  if (shape == LevelShape::kStep) return std::max(0.0, n - 1);
+  if (shape == LevelShape::kSlope) return n > 1 ? 1 : 0;
+  return n > 3 ? (n - 2) * (n - 3) / 2 : 0;
 }
 
-struct Noise {
-  double variance = 0;
-  double freedom = 0;
+/// A change of a cell's own part, or of the common one.
+struct FoundChange {
+  std::size_t cell = kNoSeries;  // kNoSeries: common
+  std::vector<std::size_t> begins;
+  double probability = 1;
 };
 
-/// Noise of one series by its neighbours' differences without the two largest, which may be steps.
-Noise own_noise(const LogSeries& series) {
-  constexpr std::size_t kSteps = 2;
-  std::vector<double> differences;
-  add_differences(series, differences);
-  if (differences.size() <= kSteps + 1) return {};
-  std::sort(differences.begin(), differences.end());
-  const std::size_t kept = differences.size() - kSteps;
-  double squares = 0;
-  double expected = 0;  // of unit noise, by normal order statistics
-  for (std::size_t i = 0; i < kept; ++i) {
-    squares += differences[i] * differences[i];
-    expected +=
-        squared_deviate((static_cast<double>(i) + 0.625) / (static_cast<double>(differences.size()) + 0.25));
-  }
-  return {squares / expected / 2, kDifferenceFreedom * static_cast<double>(kept)};
-}
-
-double mean_of(const std::vector<double>& values, std::size_t begin, std::size_t end) {
-  double sum = 0;
-  for (std::size_t i = begin; i < end; ++i) sum += values[i];
-  return sum / static_cast<double>(end - begin);
-}
-
-/// A search of one history.
-class Segments {
+/// A search of one history, a change at a time.
+class LevelSearch {
  public:
-  Segments(const std::vector<LogSeries>& all, const ChangeRule& rule)
-      : rule_(rule), common_(std::max(common_variance(all), kLeastNoise * kLeastNoise)) {
-    for (const LogSeries& series : all)
-      places_ += series.values.empty() ? 0 : static_cast<double>(series.values.size() - 1);
-  }
-
-  /// Steps within [begin, end) of a series, in order.
-  void find(const LogSeries& series, const Noise& noise, std::size_t number, std::size_t begin,
-            std::size_t end, std::vector<ChangePoint>& found) const {
-    ChangePoint best;
-    std::size_t split = begin;
-    for (std::size_t at = begin + 1; at < end; ++at) {
-      const ChangePoint point = step_at(series, noise, begin, at, end);
-      if (split == begin || point.probability < best.probability) {
-        best = point;
-        split = at;
-      }
+  LevelSearch(const std::vector<std::vector<double>>& series, const ChangeRule& rule) : rule_(rule) {
+    std::size_t folders = 0;
+    for (const std::vector<double>& values : series) folders = std::max(folders, values.size());
+    for (const std::vector<double>& values : series) {
+      cells_.push_back({std::vector<double>(folders, NAN), {}});
+      for (std::size_t i = 0; i < values.size(); ++i)
+        if (std::isfinite(values[i]) && values[i] > 0) cells_.back().values[i] = std::log(values[i]);
     }
-    if (split == begin || best.probability > rule_.significance ||
-        std::abs(best.relative()) < rule_.tolerance)
-      return;
-    find(series, noise, number, begin, split, found);
-    best.series = number;
-    best.at = series.places[split];
-    found.push_back(best);
-    find(series, noise, number, split, end, found);
   }
 
- public:
-  /// Noise of a series, by its own and that of all.
-  Noise noise_of(const LogSeries& series) const {
-    const Noise own = own_noise(series);
-    const double common = std::max(common_, kLeastNoise * kLeastNoise);
-    if (own.variance > kNoisier * common) return own;
-    const double freedom = kPriorFreedom + own.freedom;
-    return {(kPriorFreedom * common + own.freedom * own.variance) / freedom, freedom};
+  /// Adds the most significant change, if there is one.
+  bool next() {
+    const CommonPart part = common_part(cells_, common_begins_);
+    std::vector<std::vector<Level>> levels;
+    std::vector<Squares> noise;
+    for (const LevelSeries& rest : part.rest) {
+      levels.push_back(rest.levels());
+      noise.push_back(neighbour_noise(levels.back()));
+    }
+    const std::vector<Level> common = part.common.levels();
+    const double searches = contrasts_of(common, LevelShape::kStep) > 0 ? 2 : 1;
+    const NoisePrior prior(std::move(noise));
+    FoundChange best;
+    for (const LevelShape shape : kLevelShapes) {
+      const double tests = searches * static_cast<double>(std::size(kLevelShapes));
+      double contrasts = 0;
+      for (const std::vector<Level>& each : levels) contrasts += contrasts_of(each, shape);
+      for (std::size_t i = 0; i < levels.size(); ++i) {
+        search(levels[i], shape, i, best, [&](const Contrast& contrast, const Squares& own) {
+          const double factor = tests * contrasts;
+          return factor * prior.tails(i, contrast.scaled, own, rule_.significance / factor);
+        });
+      }
+      search(common, shape, kNoSeries, best, [&](const Contrast& contrast, const Squares& own) {
+        if (own.freedom <= 0) return 1.0;
+        return tests * contrasts_of(common, shape) *
+               student_tails(contrast.scaled / std::sqrt(own.sum / own.freedom), own.freedom);
+      });
+    }
+    if (best.begins.empty() || best.probability > rule_.significance) return false;
+    std::vector<std::size_t>& begins = best.cell == kNoSeries ? common_begins_ : cells_[best.cell].begins;
+    begins.insert(begins.end(), best.begins.begin(), best.begins.end());
+    std::sort(begins.begin(), begins.end());
+    found_.push_back(std::move(best));
+    return true;
+  }
+
+  /// Steps of a cell's values at the changes of its own part and of the common one.
+  void add_points(std::size_t cell, std::vector<ChangePoint>& points) const {
+    LevelSeries series = cells_[cell];
+    std::vector<std::size_t>& begins = series.begins;
+    begins.insert(begins.end(), common_begins_.begin(), common_begins_.end());
+    std::sort(begins.begin(), begins.end());
+    begins.erase(std::unique(begins.begin(), begins.end()), begins.end());
+    drop_small_steps(series);
+    const std::vector<Level> levels = series.levels();
+    for (std::size_t i = 1; i < levels.size(); ++i)
+      points.push_back({cell, levels[i].folders.front(), std::exp(mean(levels[i - 1].values)),
+                        std::exp(mean(levels[i].values)), probability_of(cell, begins[i - 1])});
   }
 
  private:
-  ChangePoint step_at(const LogSeries& series, const Noise& noise, std::size_t begin, std::size_t at,
-                      std::size_t end) const {
-    const double before = mean_of(series.values, begin, at);
-    const double after = mean_of(series.values, at, end);
-    const double parts = 1 / static_cast<double>(at - begin) + 1 / static_cast<double>(end - at);
-    const double t = (after - before) / std::sqrt(noise.variance * parts);
-    ChangePoint point;
-    point.before = std::exp(before);
-    point.after = std::exp(after);
-    point.probability = std::min(1.0, places_ * student_tails(t, noise.freedom));
-    return point;
+  /// Replaces `best` where a level of a series has a less probable contrast.
+  template <class Probability>
+  void search(const std::vector<Level>& levels, LevelShape shape, std::size_t cell, FoundChange& best,
+              const Probability& probability_of) const {
+    const Squares about = squares_about(levels);
+    const double freedom = about.freedom - 1;
+    for (const Level& level : levels) {
+      const Contrast contrast = largest_contrast(level.values, shape);
+      if (contrast.from == 0 || std::abs(std::expm1(contrast.step)) < rule_.tolerance) continue;
+      const double rest = about.sum - contrast.scaled * contrast.scaled;
+      const Squares own{std::max(rest, freedom * least_variance()), freedom};
+      const double probability = probability_of(contrast, own);
+      if (probability >= best.probability) continue;
+      best = {cell, {level.folders[contrast.from]}, probability};
+      if (shape == LevelShape::kWhile) best.begins.push_back(level.folders[contrast.to]);
+    }
+  }
+
+  /// Joins levels without values, and those whose step is below the tolerance, the smallest step first.
+  void drop_small_steps(LevelSeries& series) const {
+    while (!series.begins.empty()) {
+      const std::vector<Level> levels = series.levels();
+      std::vector<double> steps;
+      for (std::size_t i = 1; i < levels.size(); ++i) {
+        const bool known = !levels[i].values.empty() && !levels[i - 1].values.empty();
+        steps.push_back(known ? std::abs(std::expm1(mean(levels[i].values) - mean(levels[i - 1].values)))
+                              : -1);
+      }
+      const auto least = std::min_element(steps.begin(), steps.end());
+      if (*least >= rule_.tolerance) return;
+      series.begins.erase(series.begins.begin() + (least - steps.begin()));
+    }
+  }
+
+  double probability_of(std::size_t cell, std::size_t begin) const {
+    double probability = 1;
+    for (const FoundChange& change : found_) {
+      const bool here = std::find(change.begins.begin(), change.begins.end(), begin) != change.begins.end();
+      if (here && (change.cell == cell || change.cell == kNoSeries))
+        probability = std::min(probability, change.probability);
+    }
+    return probability;
   }
 
   const ChangeRule& rule_;
-  double common_;
-  double places_ = 0;  // that a step may be at, in all series
+  std::vector<LevelSeries> cells_;
+  std::vector<std::size_t> common_begins_;
+  std::vector<FoundChange> found_;
 };
-
-/// Means of the levels between the steps of one series.
-void set_levels(const LogSeries& series, std::vector<ChangePoint>::iterator begin,
-                std::vector<ChangePoint>::iterator end) {
-  const auto index_of = [&](std::size_t place) {
-    return static_cast<std::size_t>(std::find(series.places.begin(), series.places.end(), place) -
-                                    series.places.begin());
-  };
-  std::size_t from = 0;
-  for (auto point = begin; point != end; ++point) {
-    const std::size_t at = index_of(point->at);
-    const std::size_t to = point + 1 == end ? series.values.size() : index_of((point + 1)->at);
-    point->before = std::exp(mean_of(series.values, from, at));
-    point->after = std::exp(mean_of(series.values, at, to));
-    from = at;
-  }
-}
 
 }  // namespace
 
-double student_tails(double t, double freedom) {
-  return incomplete_beta(freedom / (freedom + t * t), freedom / 2, 0.5);
-}
-
 std::vector<ChangePoint> change_points(const std::vector<std::vector<double>>& series,
                                        const ChangeRule& rule) {
-  std::vector<LogSeries> all;
-  all.reserve(series.size());
-  for (const std::vector<double>& values : series) all.push_back(known_values(values));
-  const Segments segments(all, rule);
-  std::vector<ChangePoint> found;
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    const std::size_t first = found.size();
-    segments.find(all[i], segments.noise_of(all[i]), i, 0, all[i].values.size(), found);
-    set_levels(all[i], found.begin() + static_cast<std::ptrdiff_t>(first), found.end());
+  LevelSearch search(series, rule);
+  while (search.next()) {
   }
-  return found;
+  std::vector<ChangePoint> points;
+  for (std::size_t i = 0; i < series.size(); ++i) search.add_points(i, points);
+  return points;
 }
 
 }  // namespace plumbline

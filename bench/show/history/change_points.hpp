@@ -21,13 +21,13 @@ struct ChangeRule {
   double tolerance = 0.02;      // smallest relative step
 };
 
-/// Changes of all series, by series and place. Values are positive; NaN: missing. Noise is relative; that of
-/// each series leans on the noise of all, as few values say little (a moderated t-test). Places are found by
-/// binary segmentation.
+/// Changes of all series, by series and place. Values are positive, NaN: missing; noise is relative. Series
+/// are split into a common part, such as the machine's state, and their own rests (common_part.hpp). Both are
+/// searched for levels, the most significant first: rests with the noise of all series as a prior
+/// (noise_prior.hpp), the common part with its own noise only. A series has a change where it steps itself by
+/// the tolerance. Noise is taken as normal: values of heavy tails (Student's t, 4 degrees of freedom) make
+/// false alarms 13 to 32 times as frequent.
 std::vector<ChangePoint> change_points(const std::vector<std::vector<double>>& series,
                                        const ChangeRule& rule = {});
-
-/// Probability that |t| of Student's distribution is larger.
-double student_tails(double t, double freedom);
 
 }  // namespace plumbline
