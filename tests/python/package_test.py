@@ -81,6 +81,8 @@ class Predictions(unittest.TestCase):
     def test_series_has_the_main_figures(self):
         series = plumbline.predict(KEYS).to_series()
         self.assertIsInstance(series, pandas.Series)
+        names = ["verdict", "chance", "step_s", "tokens_per_s", "mfu", "peak_bytes", "needed_bytes"]
+        self.assertEqual(list(series.index), names)
         self.assertEqual(series.step_s, plumbline.predict(KEYS).step_s)
 
     def test_lengths_are_a_list_or_an_array(self):
