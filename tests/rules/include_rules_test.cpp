@@ -116,7 +116,7 @@ constexpr Room kRooms[] = {
      "bench/commands/operators bench/evaluate "
      "bench/measure/collectives "
      "bench/measure/machine bench/measure/nodes bench/plan bench/processes/hosts bench/processes/launch "
-     "bench/record bench/run "
+     "bench/record bench/run bench/show/text "
      "bench/show/views/benchmarks core/base core/config core/config_text core/run "
      "<onednn>"},
     {"bench/commands/diagnose",

@@ -12,6 +12,7 @@
 #include "bench/plan/collective_prediction.hpp"
 #include "bench/processes/hosts/placement.hpp"
 #include "bench/run/benched_rank.hpp"
+#include "bench/show/text/progress.hpp"
 #include "bench/show/views/benchmarks/collective_plot.hpp"
 #include "core/base/atomic_file.hpp"
 #include "core/base/error.hpp"
@@ -28,7 +29,7 @@ class Printer {
         group_(request.group),
         layout_(layout),
         hardware_(bench_hardware(options)),
-        table_(options.format(), options.backend) {
+        table_(options.format(), options.backend, terminal_width(stdout)) {
     if (!options.plot.empty()) check_can_write(options.plot, "--plot");
   }
 

@@ -260,7 +260,8 @@ TEST_F(RunReinforcement, RefusesBadInputWithOneLine) {
            std::pair("--set hidden_dropout=0.1", "hidden_dropout: found"),
            std::pair("--pp 2 --set vocab_parallel=vocab-1", "vocab_parallel: found"),
            std::pair("--set max_new_tokens=11", "prompt_length: found 6"),
-           std::pair("--timeline", "--timeline: found"), std::pair("--svg p.svg", "--svg: found"),
+           std::pair("--timeline", "--timeline: found"),
+           std::pair("--svg p.svg", "--svg: found"),
        }) {
     const Said said = run(arguments);
     EXPECT_EQ(said.exit_code, 2) << arguments;

@@ -51,7 +51,8 @@ TEST(TerminalWidth, NoTableIsWider) {
         "search gpt2-124m --gpus 2 --hardware h100 --gbs 8 --seq-length 1024",
         "size gpt2-124m --gpus 8 --hardware h100,a100 --tokens 1B --seq-length 1024", "validate",
         "list models", "list hardware", "list software", "list schedules",
-        "schedule 1f1b --pp 4 --microbatches 8 --compare zb-h1,zb-v"}) {
+        "schedule 1f1b --pp 4 --microbatches 8 --compare zb-h1,zb-v",
+        "bench collective all-reduce --ranks 2 --sizes 8:64:8"}) {
     std::istringstream lines(on_terminal(program + command + " 2>/dev/null"));
     int count = 0;
     for (std::string line; std::getline(lines, line); ++count)

@@ -34,10 +34,10 @@ std::string timed_cells(const CollectiveRow* row) {
                      row->bus_gb(), row->wrong);
 }
 
-std::string table_line(const CollectiveRow& row) {
-  return fmt::format("{}  {:>10.2f}  {:>8.3f}  {:>8.3f}  {:>6}{}  {:>8.1f}\n", shape_cells(row),
-                     row.seconds * kMicroseconds, row.algorithm_gb(), row.bus_gb(), row.wrong,
-                     prediction_cells(row),
+std::string table_line(const CollectiveRow& row, bool narrow) {
+  return fmt::format("{}  {:>10.2f}  {:>8.3f}  {:>8.3f}  {:>6}{}  {:>8.1f}\n",
+                     narrow ? fmt::format("{:>12}", row.size) : shape_cells(row), row.seconds * kMicroseconds,
+                     row.algorithm_gb(), row.bus_gb(), row.wrong, prediction_cells(row),
                      row.seconds > 0 ? 50 * (row.high_s - row.low_s) / row.seconds : 0);
 }
 
@@ -104,14 +104,17 @@ std::string CollectiveTable::title(const CollectiveRow& row) const {
   std::string text = fmt::format("# {}, {}, {} ranks of the {} group{}, backend {}", kind.name, row.type,
                                  row.ranks, row.group, groups, backend_);
   if (format_ == BenchFormat::nccl) return text + "\n" + kNcclHead;
-  return text + fmt::format(
-                    ", {}\n#{:>11}  {:>12}  {:>8}  {:>6}  {:>6}  {:>10}  {:>8}  {:>8}  {:>6}  {:>10}"
-                    "  {:>6}  {:>8}  {:>8}\n"
-                    "#{:>11}  {:>12}  {:>8}  {:>6}  {:>6}  {:>10}  {:>8}  {:>8}  {:>6}  {:>10}  {:>6}"
-                    "  {:>8}  {:>8}\n",
-                    row.in_place ? "in-place" : "out-of-place", "size", "count", "type", "redop", "root",
-                    "time", "algbw", "busbw", "#wrong", "predicted", "+-", "diff", "+-", "(B)", "(elements)",
-                    "", "", "", "(us)", "(GB/s)", "(GB/s)", "", "(us)", "(%)", "(%)", "(%)");
+  const auto shape = [&](const char* size, const char* count, const char* type, const char* op,
+                         const char* root) {
+    return narrow_ ? fmt::format("#{:>11}", size)
+                   : fmt::format("#{:>11}  {:>12}  {:>8}  {:>6}  {:>6}", size, count, type, op, root);
+  };
+  constexpr const char* kTimed = "{}  {:>10}  {:>8}  {:>8}  {:>6}  {:>10}  {:>6}  {:>8}  {:>8}\n";
+  return text + fmt::format(", {}\n", row.in_place ? "in-place" : "out-of-place") +
+         fmt::format(kTimed, shape("size", "count", "type", "redop", "root"), "time", "algbw", "busbw",
+                     "#wrong", "predicted", "+-", "diff", "+-") +
+         fmt::format(kTimed, shape("(B)", "(elements)", "", "", ""), "(us)", "(GB/s)", "(GB/s)", "", "(us)",
+                     "(%)", "(%)", "(%)");
 }
 
 std::string CollectiveTable::held_lines() {
@@ -148,7 +151,8 @@ std::string CollectiveTable::row(const CollectiveRow& row) {
       held_.push_back(row);
       break;
     case BenchFormat::table:
-      text = (new_block ? title(row) : "") + (kind_of(row.call).is_osu() ? osu_line(row) : table_line(row));
+      text = (new_block ? title(row) : "") +
+             (kind_of(row.call).is_osu() ? osu_line(row) : table_line(row, narrow_));
       break;
   }
   rows_.push_back(row);

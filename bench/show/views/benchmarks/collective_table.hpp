@@ -19,8 +19,9 @@ enum class BenchFormat { table, nccl, csv, json };
 /// Text of a sweep. Every function returns the lines to print now.
 class CollectiveTable {
  public:
-  explicit CollectiveTable(BenchFormat format, std::string backend)
-      : format_(format), backend_(std::move(backend)) {}
+  /// Our table leaves count, type, operation and root out where `width` columns (0: no limit) are too few.
+  CollectiveTable(BenchFormat format, std::string backend, int width)
+      : format_(format), backend_(std::move(backend)), narrow_(width > 0 && width < kWidth) {}
 
   std::string row(const CollectiveRow& row);
   /// The end: what is held back, wrong elements, mean bus bandwidth.
@@ -29,12 +30,15 @@ class CollectiveTable {
   const std::vector<CollectiveRow>& rows() const { return rows_; }
 
  private:
+  static constexpr int kWidth = 132;
+
   std::string title(const CollectiveRow& row) const;
   /// nccl-tests print both places in a line: rows wait for the end of their benchmark.
   std::string held_lines();
 
   BenchFormat format_;
   std::string backend_;
+  bool narrow_;
   std::vector<CollectiveRow> rows_;
   std::vector<CollectiveRow> held_;
 };
