@@ -115,6 +115,10 @@ const std::map<std::string, std::string>& beside() {
        "8 "
        "--hidden-size 64 --num-attention-heads 2 --max-position-embeddings 8 --vocab-size 99 "
        "--micro-batch-size $1 --seq-length ${LENGTH:-8}\n"},
+      {"fixed.sbatch",
+       "#SBATCH --nodes=1 --gpus-per-node=8\nLENGTH=16\nsrun python pretrain_gpt.py --num-layers 8 "
+       "--hidden-size 64 --num-attention-heads 2 --max-position-embeddings 16 --vocab-size 99 "
+       "--micro-batch-size $1 --seq-length $LENGTH\n"},
       {"args.sh", "ARGS=\"--num-layers 2 --hidden-size 64\"\n"}};
   return kFiles;
 }
@@ -378,6 +382,7 @@ TEST(LaunchKinds, SubmittedScriptsAreRead) {
       {"a.sh", "export X=1\nsbatch --nodes=2 --export=ALL,LENGTH=4 job.sbatch 3 4\n", "16", "4", "3"},
       {"a.sh", "LENGTH=2 sbatch -N 1 job.sbatch 1\n", "8", "2", "1"},
       {"a.sh", "bash -x job.sbatch 5\n", "32", "8", "5"},
+      {"a.sh", "LENGTH=4 sbatch fixed.sbatch 1\n", "8", "16", "1"},
       {"--megatron-args", "sbatch job.sbatch 3", "32", "8", "3"},
   };
   for (const Case& each : cases) {

@@ -155,7 +155,7 @@ TEST(MegatronLaunch, LayersBecomeAFamily) {
       ADD_FAILURE() << each.flags << ": " << error.what();
     }
   }
-  EXPECT_THAT(complaint(shape + rope + "--swiglu --disable-bias-linear"),
+  EXPECT_THAT(complaint(shape + rope + "--swiglu --disable-bias-linear --qk-layernorm"),
               HasSubstr("--normalization: found LayerNorm"));
   // A vocabulary that no flag gives is that of the preset of this shape.
   const std::string qwen =
