@@ -19,7 +19,7 @@ struct AskedConfig {
 
 /// "config" and "keys" of a request. Throws InputError for a value that no key can have: a list, or null.
 AskedConfig asked_config(const OrderedJsonKeys& request);
-/// The same with "sequence_lengths", for requests that predict given layouts.
+/// Also reads "sequence_lengths", for requests that predict given layouts.
 AskedConfig asked_config_with_lengths(const OrderedJsonKeys& request);
 /// One object of keys and values, named `place` in errors.
 Overrides overrides_of(const OrderedJson& keys, const std::string& place);

@@ -20,7 +20,6 @@ struct FitVerdict {
   Bytes category_bytes;
   std::string verdict{};           // of a prediction: fits, tight, does not fit, unknown
   std::optional<double> chance{};  // likewise: that it does not fit
-  std::string text{};              // likewise: both, for people
 };
 
 struct OomRow {

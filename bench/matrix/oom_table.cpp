@@ -36,8 +36,7 @@ OomRow row_of(const MatrixCell& cell, const Record& record, const Fit& fit, std:
   if (record.prediction) {
     const PredictionReport& prediction = *record.prediction;
     row.predicted = verdict_of(prediction.memory, prediction.fits ? Status::ok : Status::oom, fit);
-    row.predicted->verdict = prediction.verdict;
-    row.predicted->text = verdict_text(prediction);
+    row.predicted->verdict = verdict_word(prediction);
     row.predicted->chance = prediction.chance;
   }
   if (record.measurement) {

@@ -41,7 +41,7 @@ std::string cells_text(const std::vector<OomRow>& rows, const ByteUnit& unit, in
     for (const auto& [key, value] : row.cell.values) line.push_back(value);
     line.resize(keys, "-");
     line.push_back(row.published ? word_of(*row.published) : "-");
-    line.push_back(row.predicted ? row.predicted->text : "-");
+    line.push_back(row.predicted ? verdict_text(row.predicted->verdict, row.predicted->chance) : "-");
     line.push_back(peak_of(row.predicted, unit));
     const bool known = row.predicted && row.predicted->peak;
     line.push_back(known && row.budget.value > 0 ? signed_digits((row.budget - *row.predicted->peak).value)

@@ -48,11 +48,17 @@ MemoryReport MemoryReport::of(std::vector<RankMemoryReport> ranks) {
   return report;
 }
 
-std::string verdict_text(const PredictionReport& prediction) {
+std::string verdict_word(const PredictionReport& prediction) {
   if (!prediction.fits) return "does not fit";
-  if (prediction.verdict.empty()) return "fits";
-  if (prediction.verdict != "tight" || !prediction.chance) return prediction.verdict;
-  return fmt::format("{} ({:.0f} %)", prediction.verdict, 100 * *prediction.chance);
+  return prediction.verdict.empty() ? "fits" : prediction.verdict;
+}
+
+std::string verdict_text(const std::string& word, std::optional<double> chance) {
+  return word == "tight" && chance ? fmt::format("{} ({:.0f} %)", word, 100 * *chance) : word;
+}
+
+std::string verdict_text(const PredictionReport& prediction) {
+  return verdict_text(verdict_word(prediction), prediction.chance);
 }
 
 std::string why_not_fitting(const PredictionReport& prediction) {

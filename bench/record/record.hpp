@@ -89,7 +89,10 @@ struct PredictionReport {
   std::optional<double> chance{};  // that it does not fit; nothing: no published run is comparable
 };
 
-/// "fits", "tight (23 %)", "does not fit", "unknown".
+/// "fits", "tight", "does not fit", "unknown"; of an older record one of two.
+std::string verdict_word(const PredictionReport& prediction);
+/// "tight (23 %)", else the word alone.
+std::string verdict_text(const std::string& word, std::optional<double> chance);
 std::string verdict_text(const PredictionReport& prediction);
 
 /// One line on a prediction that does not fit: by device memory and allocator margin, or by the memory

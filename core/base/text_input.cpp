@@ -49,6 +49,13 @@ std::string read_text_file(const std::string& path, std::size_t max_bytes) {
   return text;
 }
 
+std::string first_line(const std::string& path) {
+  std::ifstream in(path);
+  std::string line;
+  std::getline(in, line);
+  return line;
+}
+
 std::string_view nearest_name(std::string_view name, const std::vector<std::string_view>& known) {
   constexpr std::size_t kLongest = 128;  // the distance takes time in proportion to the length
   name = name.substr(0, kLongest);

@@ -16,6 +16,9 @@ namespace plumbline {
 /// `max_bytes`.
 std::string read_text_file(const std::string& path, std::size_t max_bytes);
 
+/// The first line of a small file, such as the kernel's in /sys; empty when it cannot be read.
+std::string first_line(const std::string& path);
+
 /// The entry of `known` with the smallest edit distance (Levenshtein) to `name`; empty when `known` is empty.
 std::string_view nearest_name(std::string_view name, const std::vector<std::string_view>& known);
 

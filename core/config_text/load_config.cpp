@@ -108,18 +108,17 @@ bool has_variable(const std::string& source, const std::string& name) {
   return false;
 }
 
-/// A launcher's number of GPUs that does not suit the sizes, with the way to another one.
-void check_launcher(const std::string& source, const Settings& settings, const RunConfig& config) {
+/// Origin of a launcher's number of GPUs that does not suit the sizes, and the way to another one. It is no
+/// refusal here: a search chooses sizes itself.
+void note_launcher(const std::string& source, const Settings& settings, const RunConfig& config,
+                   std::string& notes) {
   const auto gpus = settings.find("world_size");
-  const int ranks = config.parallel.model_ranks();
-  if (gpus == settings.end() || config.parallel.world_size % ranks == 0) return;
+  if (gpus == settings.end() || config.parallel.world_size % config.parallel.model_ranks() == 0) return;
   std::string variable;
   for (const char* name : {"NNODES", "NUM_NODES", "SLURM_NNODES", "SLURM_JOB_NUM_NODES"})
-    if (variable.empty() && has_variable(source, name)) variable = fmt::format(", or --set {}=N", name);
-  throw InputError(
-      fmt::format("world_size: found {} ({}), expected a multiple of {} = tensor x pipeline x "
-                  "context parallel size; change --gpus{}",
-                  config.parallel.world_size, gpus->second.origin, ranks, variable));
+    if (variable.empty() && has_variable(source, name)) variable = fmt::format(" or --set {}=N", name);
+  add_note(notes, fmt::format("{}: {}; --gpus N{} gives another number", gpus->second.origin,
+                              config.parallel.world_size, variable));
 }
 
 /// Keys and values of a source that is one configuration.
@@ -183,7 +182,6 @@ RunConfig load_run_config(const std::string& source, const Overrides& overrides,
   file.check_model(settings);
   std::string contradiction;
   RunConfig config = config_from(settings, file.name(), contradiction);
-  if (file.is_launch_file() && !given.contains("world_size")) check_launcher(source, settings, config);
   if (!contradiction.empty()) throw InputError(fmt::format("{}: {}", file.name(), contradiction));
   const bool replicas_given = given.contains("data_parallel_size");
   if (!replicas_given) file.check_replicas(config.parallel.data());
@@ -193,6 +191,8 @@ RunConfig load_run_config(const std::string& source, const Overrides& overrides,
   }
   if (given.contains("model")) take_sizes(file, config, note);
   leave_out_experts(file, given, config, note);
+  if (note != nullptr && file.is_launch_file() && !given.contains("world_size"))
+    note_launcher(source, settings, config, *note);
   if (note != nullptr) note_lengths(config, settings.contains("seq_length"), *note);
   if (!settings.contains("global_batch_size")) take_smallest_batch(config, file.num_microbatches(), note);
   return config;

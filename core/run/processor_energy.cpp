@@ -7,19 +7,13 @@
 #include <limits>
 #include <optional>
 
+#include "core/base/text_input.hpp"
 #include "core/run/monotonic_clock.hpp"
 
 namespace plumbline {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string first_line(const fs::path& file) {
-  std::ifstream in(file);
-  std::string line;
-  std::getline(in, line);
-  return line;
-}
 
 /// Nothing: it cannot be read.
 std::optional<double> joules_in(const fs::path& file) {

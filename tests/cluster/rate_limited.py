@@ -9,7 +9,8 @@ data, tensor and pipeline parallelism are measured; a table has their prediction
 pipeline's step is mostly computation: give --preset a calibration of this machine to judge it.
 
 Exit code 0: the step of data parallelism is predicted within --bound, and the preset errs by more than a
-factor of 2; 1: it is not, in any of --tries; 77: no hosts, no tc, or fewer than 2 processors here.
+factor of 2; 1: it is not, in any of --tries, though other programs were quiet in one; 77: they were not, or
+no hosts, no tc, fewer than 2 processors here.
 """
 
 import argparse
@@ -20,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 
+QUIET = 1.5  # load; the two ranks themselves wait for messages most of the time
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 MODEL = """model: {model_type: qwen2, num_hidden_layers: 4, hidden_size: 256, num_attention_heads: 4,
         num_key_value_heads: 2, intermediate_size: 512, vocab_size: 512, max_position_embeddings: 64,
@@ -94,13 +96,14 @@ def main():
         with open(os.path.join(folder, "run.yaml"), "w", encoding="utf-8") as file:
             file.write(MODEL)
         shutil.copy(given.preset, os.path.join(folder, "preset.json"))
-        good = False
+        good = quiet = False
         for number in range(given.tries):
             with open(os.path.join(folder, "sweep.json"), "w", encoding="utf-8") as file:
                 file.write(hosts.say("bench", "collective", "all-reduce", "latency", "--hostfile", hostfile, "--sizes",
                                      "1K:16M:2", "--time-limit", "0.3", "--json"))
             hosts.say("import-bench", "sweep.json", "--hardware", "preset.json", "--out", "imported.json")
-            print(f"{given.rate} Mbit/s, try {number + 1}, load {os.getloadavg()[0]:.1f}")
+            load = os.getloadavg()[0]
+            print(f"{given.rate} Mbit/s, try {number + 1}, load {load:.1f}")
             print(f"{'step':<16} {'measured (s)':>12} {'imported (s)':>12} {'error (%)':>10} {'preset (s)':>11} "
                   f"{'error (%)':>10}")
             errors = {}
@@ -115,9 +118,12 @@ def main():
                 print(f"{name:<16} {measured:>12.4f} {imported:>12.4f} {100 * errors[name]:>+10.1f} {preset:>11.4f} "
                       f"{100 * (preset / measured - 1):>+10.1f}", flush=True)
                 if name == "data parallel":
+                    quiet = quiet or (load < QUIET and not record["measurement"]["disturbance"]["disturbed"])
                     good = abs(errors[name]) <= given.bound and not 0.5 <= preset / measured <= 2
             if good:
                 break
+    if not good and not quiet:
+        skip("other programs ran in every try, which stretches steps")
     sys.exit(0 if good else 1)
 
 

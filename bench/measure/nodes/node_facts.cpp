@@ -5,21 +5,15 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <string_view>
 #include <vector>
+
+#include "core/base/text_input.hpp"
 
 namespace plumbline {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string first_line(const fs::path& path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  return line;
-}
 
 /// Sorted; empty where there is no such folder.
 std::vector<fs::path> entries(const fs::path& folder, std::string_view beginning = "") {

@@ -22,7 +22,7 @@ struct ChangeRule {
 };
 
 /// Changes of all series, by series and place. Values are positive, NaN: missing; noise is relative. Series
-/// are split into a common part, such as the machine's state, and their own rests (common_part.hpp). Both are
+/// are split into a common part, such as the machine's state, and their own rests. Both are
 /// searched for levels, the most significant first: rests with the noise of all series as a prior
 /// (noise_prior.hpp), the common part with its own noise only. A series has a change where it steps itself by
 /// the tolerance. Noise is taken as normal: values of heavy tails (Student's t, 4 degrees of freedom) make

@@ -41,7 +41,7 @@ struct RunFigure {
   double predicted = 0;
   double measured = 0;
 };
-/// Those that are known on one side at least.
+/// Figures that are known on one side at least.
 std::vector<RunFigure> run_figures(const Record& record);
 
 /// Whole number of a configuration key.

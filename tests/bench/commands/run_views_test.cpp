@@ -138,7 +138,7 @@ TEST_F(Views, RunDrawsBothTimelinesInOnePicture) {
   ASSERT_NE(predicted, std::string::npos) << picture;
   ASSERT_NE(measured, std::string::npos) << picture;
   EXPECT_LT(predicted, measured);
-  // The same passes in both halves: two ranks, forward and backward of four micro-batches.
+  // Equal passes in both halves: two ranks, forward and backward of four micro-batches.
   const auto passes = [&](std::size_t from, std::size_t to) {
     std::multiset<std::string> names;
     const std::string half = picture.substr(from, to - from);

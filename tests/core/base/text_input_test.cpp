@@ -42,6 +42,18 @@ TEST(ReadTextFile, RefusesALargeFileBeforeReadingIt) {
   fs::remove(path);
 }
 
+TEST(FirstLine, IsEmptyWhereThereIsNone) {
+  const std::string path = testing::TempDir() + "/first_line.txt";
+  for (const char* text : {"one\ntwo\n", "one"}) {
+    std::ofstream(path) << text;
+    EXPECT_EQ(first_line(path), "one");
+  }
+  std::ofstream(path) << "";
+  EXPECT_EQ(first_line(path), "");
+  fs::remove(path);
+  EXPECT_EQ(first_line(path), "");
+}
+
 TEST(SimilarName, IsEmptyBeyondAThird) {
   const std::vector<std::string_view> known = {"--world-size", "--tp",         "--dp",
                                                "--quiet",      "--fp8-format", "oom"};

@@ -15,6 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using testing::HasSubstr;
+using testing::Not;
 
 constexpr const char* kShape =
     " --num-layers 32 --hidden-size 4096 --num-attention-heads 32 --max-position-embeddings 4096 --bf16 "
@@ -99,6 +100,24 @@ TEST_F(BesideFile, OptionsAndVariablesFillAScript) {
     SCOPED_TRACE(each.script);
     EXPECT_EQ(find_config_key(each.key)->print(load(each.script, each.given)), each.value);
   }
+}
+
+/// A search chooses sizes itself, so it is no refusal; the origin and the way out are said.
+TEST_F(BesideFile, GpusOfTheLauncherThatSuitNoSizesAreANote) {
+  const char* const script =
+      "NNODES=1\ntorchrun --nnodes $NNODES --nproc-per-node 8 pretrain_gpt.py --seq-length 8 "
+      "--tensor-model-parallel-size 8 --pipeline-model-parallel-size ";
+  const auto notes_with = [&](const char* stages, const Overrides& given) {
+    load(std::string(script) + stages, given);
+    std::string notes;
+    load_run_config(path_.string(), given, &notes);
+    return notes;
+  };
+  EXPECT_THAT(
+      notes_with("4", {}),
+      HasSubstr("train.sh:2: GPUs that the launcher starts: 8; --gpus N or --set NNODES=N gives another"));
+  EXPECT_THAT(notes_with("1", {}), Not(HasSubstr("--set NNODES")));
+  EXPECT_THAT(notes_with("4", {{"gpus", "32"}}), Not(HasSubstr("--set NNODES")));
 }
 
 /// A value that is refused, and the options that say what it would.
