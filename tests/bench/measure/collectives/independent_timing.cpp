@@ -9,7 +9,8 @@
 #include <vector>
 
 int main(int argc, char** argv) {
-  MPI_Init(&argc, &argv);
+  int level = 0;  // as a step has it: Open MPI locks where there may be other threads
+  MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &level);
   int rank = 0, ranks = 1;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
