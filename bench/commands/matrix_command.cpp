@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <exception>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -90,13 +91,21 @@ int run_command(const MatrixCommand& command) {
   require_first(hosts);
   const std::string folder = results_folder(command.out, command.config.source);
   check_can_write_logs(command.logs, true);
+  std::exception_ptr unwritten;  // why a log is missing; the cells go on
+  const auto write_log = [&](const Record& record) {
+    try {
+      write_cell_logs(command.logs, record);
+    } catch (const Error&) {
+      unwritten = std::current_exception();
+    }
+  };
   CellEstimates estimates;
   source.fit_machine(folder, !command.predict_only, estimates);
   const std::vector<MatrixCell> cells = source.cells();
   const CellsResult result = run_cells(
       cells,
       {folder, command.predict_only, command.retry, command.rounds, command.quiet, command.share, hosts,
-       source.chosen(), keeps_timelines(command.timelines, command.predict_only, cells.size())},
+       source.chosen(), keeps_timelines(command.timelines, command.predict_only, cells.size()), write_log},
       estimates);
   const std::vector<Record>& records = result.records;
   if (command.json) {
@@ -105,7 +114,7 @@ int run_command(const MatrixCommand& command) {
     fmt::print("{}", within_terminal(fmt::format("{}\n{}\n", to_table(records, style_of_standard_output()),
                                                  to_line(summarize(records)))));
   }
-  write_logs(command.logs, records);
+  if (unwritten) std::rethrow_exception(unwritten);
   return static_cast<int>(ending_of(result, command.predict_only));
 }
 

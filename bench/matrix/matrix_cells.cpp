@@ -185,6 +185,7 @@ CellsResult run_cells(const std::vector<MatrixCell>& cells, const CellsRequest& 
   if (!request.quiet) tell(ahead, request.chosen);
   MatrixHooks hooks;
   hooks.machine = this_machine();
+  hooks.stored = request.on_record;
   hooks.predict = [&](const MatrixCell& cell, Record& record) {
     const auto timeline = request.timelines ? timeline_path(folder, cell.id) : std::nullopt;
     predict_cell(cell, timeline, request.predict_only, notes, record);
@@ -231,6 +232,9 @@ CellsResult run_cells(const std::vector<MatrixCell>& cells, const CellsRequest& 
     };
   }
   const int done_before = count_done(cells, store, options);
+  for (const MatrixCell& cell : cells) {
+    if (const Record* record = store.records().find(cell.id)) request.on_record(*record);
+  }
   CellsResult result;
   {
     Progress progress(static_cast<int>(cells.size()) * options.rounds, done_before,

@@ -1,6 +1,7 @@
 // Predicts and measures the cells of a matrix into a results folder: common code of `matrix` and `oom`.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,8 @@ struct CellsRequest {
   std::vector<Host> hosts = {};  // that ranks are started on; none: this one
   std::string chosen = {};       // size of the cells, reported with their duration
   bool timelines = true;         // a file for each cell
+  /// Called with the record of each cell: at the start with those that the folder has, then as each is stored.
+  std::function<void(const Record&)> on_record = [](const Record&) {};
 };
 
 struct CellsResult {

@@ -199,6 +199,7 @@ MatrixOutcome run_matrix(const std::vector<MatrixCell>& cells, RecordStore& stor
     const Record* earlier = options.rounds > 1 ? store.records().find(cell->id) : nullptr;
     if (earlier != nullptr && earlier->status == Status::ok) add_rounds(*earlier, record);
     store.append(record);
+    hooks.stored(record);
     ++outcome.done_now;
     progress.end(outcome_of(record));
   }

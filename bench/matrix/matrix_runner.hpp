@@ -21,6 +21,8 @@ struct MatrixHooks {
   std::function<bool(const MatrixCell&, const std::function<bool()>& go_on, Record&)> measure;
   /// Goes into every record, the invalid ones included.
   MachineReport machine;
+  /// Called with each record when it is stored.
+  std::function<void(const Record&)> stored = [](const Record&) {};
 };
 
 struct MatrixOptions {

@@ -49,15 +49,13 @@ void write_logs(const TrainingLogs& logs, const Record& record) {
   write_events(logs.tensorboard, record, end);
 }
 
-void write_logs(const TrainingLogs& logs, const std::vector<Record>& records) {
+void write_cell_logs(const TrainingLogs& logs, const Record& record) {
   const double end = unix_now();
-  if (!logs.tensorboard.empty()) made_folder(logs.tensorboard);
-  for (const Record& record : records) {
-    if (!logs.mllog.empty()) made_folder(logs.mllog).write(record.id + ".log", mllog_lines(record, end));
-    if (logs.tensorboard.empty()) continue;
-    OutputFolder::make(logs.tensorboard + "/" + record.id);
-    write_events(logs.tensorboard + "/" + record.id, record, end);
-  }
+  if (!logs.mllog.empty()) made_folder(logs.mllog).write(record.id + ".log", mllog_lines(record, end));
+  if (logs.tensorboard.empty()) return;
+  made_folder(logs.tensorboard);
+  OutputFolder::make(logs.tensorboard + "/" + record.id);
+  write_events(logs.tensorboard + "/" + record.id, record, end);
 }
 
 }  // namespace plumbline

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "bench/record/record.hpp"
 
@@ -19,9 +18,10 @@ struct TrainingLogs {
 /// Before long work: throws OutputError naming the option.
 void check_can_write_logs(const TrainingLogs& logs, bool of_matrix);
 
-/// One run: its MLLOG file, and event files below measured/ and predicted/ of the folder.
+/// One run that ends now: its MLLOG file, and event files below measured/ and predicted/ of the folder.
 void write_logs(const TrainingLogs& logs, const Record& record);
-/// Cells of a matrix: ID.log, and the folders ID/measured/ and ID/predicted/. Earlier files are replaced.
-void write_logs(const TrainingLogs& logs, const std::vector<Record>& records);
+/// A cell of a matrix that ends now: ID.log, and the folders ID/measured/ and ID/predicted/. Earlier files are
+/// replaced.
+void write_cell_logs(const TrainingLogs& logs, const Record& record);
 
 }  // namespace plumbline

@@ -46,6 +46,31 @@ TEST_F(TrainingLogs, AreWrittenForEveryCellOfAMatrix) {
   }
 }
 
+TEST_F(TrainingLogs, AreWrittenAsSoonAsTheirCellIsMeasured) {
+  write("matrix.yaml", std::string(kSmallRun) + "matrix: {micro_batch_size: [1, 2]}\n");
+  const auto records = json_of("matrix matrix.yaml --steps 2 --out results --json --mllog logs");
+  ASSERT_EQ(records.size(), 2U);
+  const auto changed = [&](const std::string& file) { return std::filesystem::last_write_time(at(file)); };
+  const auto log_of = [&](int i) { return changed("logs/" + records[i]["id"].get<std::string>() + ".log"); };
+  EXPECT_LT(log_of(0), changed("results/results.jsonl"));
+  EXPECT_GE(log_of(1), changed("results/results.jsonl"));
+}
+
+TEST_F(TrainingLogs, OfOneCellThatCannotBeWrittenCostNoOther) {
+  write("matrix.yaml", std::string(kSmallRun) + "matrix: {micro_batch_size: [1, 2]}\n");
+  const std::string command = "matrix matrix.yaml --predict-only --out results --json";
+  const auto records = json_of(command);
+  std::filesystem::remove_all(at("results"));
+  const std::string first = records[0]["id"], second = records[1]["id"];
+  std::filesystem::create_directories(at("logs/" + first + ".log"));
+  const Said said = plumbline(command + " --mllog logs");
+  EXPECT_NE(said.exit_code, 0);
+  EXPECT_THAT(said.err, HasSubstr(first + ".log"));
+  EXPECT_THAT(said.out, HasSubstr(second));
+  EXPECT_THAT(read("results/predictions.jsonl"), HasSubstr(second));
+  EXPECT_THAT(read("logs/" + second + ".log"), HasSubstr("\"success\""));
+}
+
 TEST_F(TrainingLogs, AreRefusedBeforeARunWhereTheyCannotBe) {
   write("run.yaml", kSmallRun);
   write("rl.yaml", std::string(kSmallRun) + "task: grpo\n");
