@@ -20,7 +20,7 @@ build=${PLUMBLINE_GPU_BUILD:-build/gpu}
 packed=build/gpu-bundle.tar.xz
 passed=build/passed.json  # from the results of earlier slots: steps that need not run again
 programs=(tests/kernels/cuda/cuda_operators_test
-  bench/measure/micro/micro_cuda_{facts,operators,attention,collectives})
+  bench/measure/micro/micro_cuda_{facts,operators,attention})
 
 hash_sources() {
   git ls-files -z bench core kernels schedules analysis tests/kernels tests/gpu | xargs -0 sha256sum | sha256sum
