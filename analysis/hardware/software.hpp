@@ -88,6 +88,7 @@ struct SoftwareMemory {
   double optimizer_bytes = 0;        // moved per parameter and step
   double state_bytes = 0;            // held per parameter, unsharded: parameter, gradient, master, moments
   double optimizer_state_bytes = 0;  // the part of it that ZeRO-1 shards
+  double frozen_bytes = 0;           // held per frozen parameter; 0: in the type of the training
   double step_bytes = 0;            // held per parameter of the shard during its update, instead of gradients
   double reduce_buffer_bytes = 0;   // of gradients on their way to their shard, during backward passes
   double allocator_share = 0;       // reserved besides the tensors, as a share of their peak

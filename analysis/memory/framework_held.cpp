@@ -49,7 +49,7 @@ AllHeld all_held(std::span<const StageShape> stages) {
   // (deepspeed/runtime/engine.py@b555aa53 casts the module), PEFT 0.21.2 (peft/tuners/tuners_utils.py,
   // cast_adapter_dtype: adapters alone become fp32), torchtune (its recipes/configs/llama3_1/8B_lora.yaml
   // @0031bfb0, dtype bf16). torchtitan's adapters have the type of their weight
-  // (components/lora.py@0b83f010).
+  // (components/lora.py@0b83f010). verl loads an actor in fp32 (software.json).
   held[Category::parameters] = bytes(elements - experts, weights, any.sharding.zero >= 3);
   double linear = 0;  // quantized
   double scales = 0;  // bytes
@@ -62,8 +62,9 @@ AllHeld all_held(std::span<const StageShape> stages) {
     // bitsandbytes' scales are no parameters, which FSDP and ZeRO 3 leave whole.
     held[Category::parameters] += bytes(scales, 1, any.sharding.zero >= 3 && sw.memory.sharded_scales);
   }
-  held[Category::parameters] +=
-      bytes(frozen - linear, static_cast<double>(any.numerics.e()), any.sharding.zero >= 3);
+  const double of_frozen =
+      sw.memory.frozen_bytes > 0 ? sw.memory.frozen_bytes : static_cast<double>(any.numerics.e());
+  held[Category::parameters] += bytes(frozen - linear, of_frozen, any.sharding.zero >= 3);
   held[Category::parameters] += bytes(experts / piece_of_experts(3), weights, false);
   // Layer weights in the forms that FP8 products read, kept from one step to the next: besides those in 16
   // bit, or instead of them.

@@ -28,7 +28,8 @@ class Phases {
   ReinforcementPrediction predict_all() {
     const auto& [actor, reference, reward, critic, updates_made] = training_;
     const std::size_t at_actor = add(actor), none = models_.size();
-    const std::size_t at_reference = reference ? add(*reference) : none;
+    const bool switched_off = reference && shares_reference(config_);
+    const std::size_t at_reference = reference && !switched_off ? add(*reference) : none;
     const std::size_t at_reward = reward ? add(*reward) : none;
     const std::size_t at_critic = critic ? add(*critic) : none;
 
@@ -36,9 +37,10 @@ class Phases {
     copy("offload actor", store_time(at_actor));
     phase("rollout", PhaseKind::rollout, made_.rollout.slowest.time, at_actor);
     if (reward) score("scores", at_reward, *reward);
-    if (reference) score("reference log-probabilities", at_reference, *reference);
+    if (reference && !switched_off) score("reference log-probabilities", at_reference, *reference);
     if (critic) score("values", at_critic, *critic);
     copy("load actor", load_time(at_actor));
+    if (switched_off) phase("reference log-probabilities", PhaseKind::scoring, reference->scoring, at_actor);
     phase("actor log-probabilities", PhaseKind::scoring, actor.scoring, at_actor);
     if (critic) update("critic updates", at_critic, *critic);
     update("updates", at_actor, actor);

@@ -23,7 +23,7 @@ struct CellsRequest {
   std::vector<Host> hosts = {};  // that ranks are started on; none: this one
   std::string chosen = {};       // size of the cells, reported with their duration
   bool timelines = true;         // a file for each cell
-  /// Called with the record of each cell: at the start with those that the folder has, then as each is stored.
+  /// Called with each cell's record: at the start with those that the folder has, then as each is stored.
   std::function<void(const Record&)> on_record = [](const Record&) {};
 };
 

@@ -49,7 +49,9 @@ constexpr CompatibilityRow kRows[] = {
     excludes(kReinforced, kModules, "whose losses are of the next tokens", "train, or mtp_num_layers 0"),
     excludes(kReinforced, kPrefix, "prompts are causal", "train, or prefix_length 0"),
     excludes(kReinforced, kImages, "", "train, or images_per_sequence 0"),
-    excludes(kReinforced, kLora, "whose adapters have to be merged", "train, or frozen none"),
+    excludes(kReinforced, kLora, "whose adapters have to be merged", "train, or frozen none", kOwnStep),
+    excludes(kReinforced, kQuantizedWeights, "whose engine has weights of the model's type",
+             "train, or frozen_weights native"),
     excludes(kReinforced, kData, "whose sequences are generated", "train, or no data"),
     excludes(kReinforced, kLossMask, "responses are what counts", "train, or no loss_mask"),
     // Fine-tuning from chats.

@@ -12,10 +12,10 @@
 
 #include "core/base/error.hpp"
 #include "core/base/one_line.hpp"
+#include "core/launch_files/arguments/adapter_targets.hpp"
 #include "core/launch_files/arguments/named_model.hpp"
 #include "core/launch_files/megatron/megatron_yaml.hpp"
 #include "core/launch_files/script_command.hpp"
-#include "core/launch_files/torch/adapter_targets.hpp"
 #include "core/launch_files/torch/hugging_face_settings.hpp"
 
 namespace plumbline {

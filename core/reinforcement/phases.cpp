@@ -41,7 +41,12 @@ RunConfig update_config(const RunConfig& config, const ModelConfig& model) {
   update.model.biases.output = false;
   update.model.norms.output_rows = false;
   update.files.weights.clear();
+  update.finetune = {};
   return update;
+}
+
+bool shares_reference(const RunConfig& config) {
+  return config.finetune.lora();
 }
 
 RunConfig rollout_config(const RunConfig& config) {
@@ -61,6 +66,7 @@ RunConfig rollout_config(const RunConfig& config) {
   made.batch.packed_sequence = false;
   made.recompute = {};
   made.offload = {};
+  made.finetune = {};
   made.numerics.hidden_dropout = made.numerics.attention_dropout = 0;
   made.numerics.attention_backend = AttentionBackend::fused;
   return made;

@@ -12,11 +12,14 @@ namespace plumbline {
 /// Updates of the actor: task train, over the ranks that train.
 RunConfig update_config(const RunConfig& config);
 
-/// Updates of a critic or a reward model, with a scalar head in place of its output layer.
+/// Updates of a critic or a reward model, with a scalar head in place of its output layer and no adapters.
 RunConfig update_config(const RunConfig& config, const ModelConfig& model);
 
+/// The reference is the actor with its adapters switched off, and has no parameters of its own (verl, TRL).
+bool shares_reference(const RunConfig& config);
+
 /// Rollout: task generate, over its ranks, for as many sequences a replica as it has at once. Experts are cut
-/// over the tensor ranks.
+/// over the tensor ranks. Adapters are merged into the weights.
 RunConfig rollout_config(const RunConfig& config);
 
 /// Model of the critic of task ppo: its own, or the actor's architecture.

@@ -68,6 +68,7 @@ constexpr ProfileField<SoftwareMemory> kMemory[] = {
     {"optimizer_bytes", &SoftwareMemory::optimizer_bytes},
     {"state_bytes", &SoftwareMemory::state_bytes},
     {"optimizer_state_bytes", &SoftwareMemory::optimizer_state_bytes},
+    {"frozen_bytes", &SoftwareMemory::frozen_bytes},
     {"step_bytes", &SoftwareMemory::step_bytes},
     {"reduce_buffer_bytes", &SoftwareMemory::reduce_buffer_bytes},
     {"allocator_share", &SoftwareMemory::allocator_share},

@@ -20,8 +20,8 @@ void check_can_write_logs(const TrainingLogs& logs, bool of_matrix);
 
 /// One run that ends now: its MLLOG file, and event files below measured/ and predicted/ of the folder.
 void write_logs(const TrainingLogs& logs, const Record& record);
-/// A cell of a matrix that ends now: ID.log, and the folders ID/measured/ and ID/predicted/. Earlier files are
-/// replaced.
+/// A cell of a matrix that ends now: ID.log, and the folders ID/measured/ and ID/predicted/. Replaces earlier
+/// files.
 void write_cell_logs(const TrainingLogs& logs, const Record& record);
 
 }  // namespace plumbline

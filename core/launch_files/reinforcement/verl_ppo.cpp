@@ -241,8 +241,6 @@ void set_models(LaunchArguments& from) {
 }
 
 void set_refused(LaunchArguments& from) {
-  for (const char* const rank : {"actor_rollout_ref.model.lora_rank", "actor_rollout_ref.model.lora.rank"})
-    if (from.integer(rank, 0) > 0) from.not_modelled(rank, "adapters, which are merged for the rollout");
   const char* const device = "trainer.device";
   if (const std::string name = from.text(device, "cuda"); name != "cuda")
     from.approximated(device, fmt::format("{} is predicted as the hardware that is named", printable(name)));
@@ -267,6 +265,7 @@ LaunchFile verl_ppo_launch(const std::vector<LaunchArgument>& all, const BesideF
   from.attempt([&] { set_policy_loss(from); });
   from.attempt([&] { set_sizes_of_step(from); });
   if (!megatron) from.attempt([&] { set_verl_fsdp(from); });
+  from.attempt([&] { set_verl_adapters(from, megatron); });
   from.attempt([&] { set_batch(from, megatron); });
   from.attempt([&] { set_engine(from); });
   from.attempt([&] { set_verl_placement(from, megatron); });

@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "core/base/one_line.hpp"
+#include "core/launch_files/arguments/adapter_targets.hpp"
 #include "core/launch_files/arguments/key_names.hpp"
 #include "core/launch_files/megatron/megatron_names.hpp"
 #include "core/launch_files/megatron/megatron_yaml.hpp"
@@ -33,6 +35,23 @@ constexpr std::string_view kKernels[] = {"apply_rope_fusion",
                                          "moe_router_bias_update_rate",
                                          "moe_aux_loss_coeff",
                                          "use_fused_weighted_squared_relu"};
+
+/// Names of a list such as ["q_proj","v_proj"], as one word or several; one alone has no brackets.
+std::set<std::string> listed(const LaunchArgument* argument, const char* otherwise) {
+  if (argument == nullptr) return {otherwise};
+  std::set<std::string> names;
+  for (const std::string& value : argument->values) {
+    std::string name;
+    for (const char c : value + ",") {
+      if (std::string_view("[]\"' ,").find(c) == std::string_view::npos) {
+        name += c;
+      } else if (!name.empty()) {
+        names.insert(std::exchange(name, {}));
+      }
+    }
+  }
+  return names;
+}
 
 /// Keys that the table of verl has a row for.
 bool is_of_verl(const std::string& name) {
@@ -143,6 +162,30 @@ void set_verl_fsdp(LaunchArguments& from) {
   }
   if (from.number("actor_rollout_ref.actor.entropy_coeff", 0) != 0)
     from.approximated(actor + "entropy_coeff", "logits are predicted without the copies of their entropy");
+}
+
+void set_verl_adapters(LaunchArguments& from, bool megatron) {
+  const std::string of = megatron ? "actor_rollout_ref.model.lora." : "actor_rollout_ref.model.lora_";
+  const std::string rank = of + "rank", type = of + "type";
+  const std::string loaded = megatron ? of + "adapter_path" : "actor_rollout_ref.model.lora_adapter_path";
+  if (from.integer(rank, 0) == 0) {
+    if (!megatron && from.has(loaded))
+      from.not_modelled(loaded, "adapters of an unknown rank, without " + rank);
+    return;
+  }
+  // Modules have an A each with PEFT, and with Megatron-Bridge's canonical_lora.
+  const std::string kind = megatron ? from.text(type, "lora") : "canonical_lora";
+  if (kind != "lora" && kind != "canonical_lora") return from.not_modelled(type, printable(kind));
+  from.set("frozen", kind, megatron && from.has(type) ? type : rank);
+  from.set("lora_rank", from.text(rank, ""), rank);
+  from.set("lora_alpha", from.text(of + "alpha", megatron ? "32" : "16"), of + "alpha");
+  const std::string modules = megatron ? of + "target_modules" : "actor_rollout_ref.model.target_modules";
+  const std::set<std::string> names = listed(from.find(modules), "all-linear");
+  const auto targets = adapter_targets(names);
+  if (!targets)
+    return from.not_modelled(modules, "expected all-linear, or names such as q_proj or linear_qkv");
+  from.set("lora_targets", targets->key, modules);
+  if (!targets->exact) from.approximated(modules, fmt::format("adapters are predicted on {}", targets->key));
 }
 
 void set_verl_placement(LaunchArguments& from, bool megatron) {

@@ -16,6 +16,9 @@ LaunchFile take_verl_megatron(std::vector<LaunchArgument>& arguments, const Besi
 /// Sharding, precision and recomputation of an actor over FSDP.
 void set_verl_fsdp(LaunchArguments& from);
 
+/// Adapters of an actor: PEFT's over FSDP, Megatron-Bridge's with Megatron-Core.
+void set_verl_adapters(LaunchArguments& from, bool megatron);
+
 /// Placement of the rollout, by the flags that offload the actor.
 void set_verl_placement(LaunchArguments& from, bool megatron);
 

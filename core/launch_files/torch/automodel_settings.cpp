@@ -11,6 +11,7 @@
 
 #include "core/base/one_line.hpp"
 #include "core/config/model_config.hpp"
+#include "core/launch_files/arguments/adapter_targets.hpp"
 #include "core/launch_files/arguments/key_names.hpp"
 #include "core/launch_files/arguments/keyed_files.hpp"
 #include "core/launch_files/arguments/launch_arguments.hpp"
@@ -18,7 +19,6 @@
 #include "core/launch_files/arguments/quantized_names.hpp"
 #include "core/launch_files/arguments/references.hpp"
 #include "core/launch_files/arguments/yaml_keys.hpp"
-#include "core/launch_files/torch/adapter_targets.hpp"
 
 namespace plumbline {
 namespace {

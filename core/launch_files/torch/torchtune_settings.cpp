@@ -9,11 +9,11 @@
 
 #include "core/base/one_line.hpp"
 #include "core/config/model_config.hpp"
+#include "core/launch_files/arguments/adapter_targets.hpp"
 #include "core/launch_files/arguments/keyed_files.hpp"
 #include "core/launch_files/arguments/launch_arguments.hpp"
 #include "core/launch_files/arguments/named_model.hpp"
 #include "core/launch_files/arguments/references.hpp"
-#include "core/launch_files/torch/adapter_targets.hpp"
 #include "core/launch_files/torch/offloaded_states.hpp"
 
 namespace plumbline {

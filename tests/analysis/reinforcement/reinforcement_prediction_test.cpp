@@ -127,6 +127,47 @@ TEST(ReinforcementPrediction, ReleasesWhatVerlReleases) {
   }
 }
 
+/// Adapters train, the reference is the actor with them switched off, and the engine has merged weights. The
+/// critic of PPO trains whole.
+TEST(ReinforcementPrediction, TrainsAdaptersOfAFrozenActor) {
+  const Overrides adapters = {
+      {"frozen", "canonical_lora", ""}, {"lora_rank", "64", ""}, {"lora_targets", "all", ""}};
+  const ReinforcementPrediction made = predicted(adapters), whole = predicted();
+  EXPECT_THAT(names_of(made),
+              ElementsAre("refit", "offload actor", "rollout", "load actor", "reference log-probabilities",
+                          "actor log-probabilities", "updates"));
+  for (const StepPhase& phase : made.phases) EXPECT_EQ(part_of(phase, "reference"), Bytes{}) << phase.name;
+  EXPECT_EQ(part_of(phase_of(made, "reference log-probabilities"), "actor parameters"),
+            part_of(phase_of(made, "updates"), "actor parameters"));
+  // Rank x (inputs + outputs) of all seven layers; Megatron-Bridge splits both matrices.
+  const double layer = 64 * (2 * 2 * 3584 + 2 * (3584 + 512) + 3 * (3584 + 18944)) / 2;
+  const StepPhase& update = phase_of(made, "updates");
+  EXPECT_NEAR(static_cast<double>(part_of(update, "actor optimizer").value), 12 * 28 * layer / 4, 1e6);
+  const double base = static_cast<double>(part_of(phase_of(whole, "updates"), "actor parameters").value);
+  EXPECT_NEAR(static_cast<double>(part_of(update, "actor parameters").value), base + 2 * 28 * layer, 2e6);
+  EXPECT_EQ(part_of(phase_of(made, "rollout"), "rollout parameters"),
+            part_of(phase_of(whole, "rollout"), "rollout parameters"));
+  Overrides ppo = adapters;
+  ppo.push_back({"task", "ppo", ""});
+  const ReinforcementPrediction with_critic = predicted(ppo), whole_critic = predicted({{"task", "ppo", ""}});
+  EXPECT_EQ(part_of(phase_of(with_critic, "critic updates"), "critic optimizer"),
+            part_of(phase_of(whole_critic, "critic updates"), "critic optimizer"));
+}
+
+/// verl loads its actor in fp32 before adapters are put in (model_dtype of verl/workers/fsdp_workers.py).
+TEST(ReinforcementPrediction, KeepsFrozenWeightsAsTheirSoftwareLoadsThem) {
+  const auto actor = [](const char* software) {
+    const ReinforcementPrediction made = predicted({{"frozen", "canonical_lora", ""},
+                                                    {"software", software, ""},
+                                                    {"tensor_model_parallel_size", "1", ""},
+                                                    {"zero_stage", "3", ""}});
+    return static_cast<double>(part_of(phase_of(made, "updates"), "actor parameters").value);
+  };
+  const double weights = 7615616512.0;  // of Qwen2.5-7B (its model card: 7.61B)
+  EXPECT_NEAR(actor("verl"), 4 * weights / 8, 0.01 * weights);
+  EXPECT_NEAR(actor("torchtune"), 2 * weights / 8, 0.01 * weights);
+}
+
 TEST(ReinforcementPrediction, TakesLengthsFromAFile) {
   const std::string path = testing::TempDir() + "lengths.txt";
   std::ofstream(path) << "100 300\n200\n9999999\n";
@@ -290,7 +331,10 @@ TEST(ReinforcementPrediction, RefusesInOneLine) {
       {{{"max_new_tokens", "1600", ""}}, "expected at most seq_length 2048 together"},
       {{{"gpu_memory_utilization", "0.15", ""}, {"rollout_tensor_model_parallel_size", "1", ""}},
        "whose KV cache has room for 0 tokens beside the weights"},
-      {{{"frozen", "lora", ""}}, "whose adapters have to be merged"},
+      {{{"frozen", "lora", ""}, {"software", "plumbline", ""}, {"rollout_software", "plumbline", ""}},
+       "whose adapters have to be merged"},
+      {{{"frozen", "lora", ""}, {"frozen_weights", "nf4", ""}, {"software", "deepspeed", ""}},
+       "task: found grpo with frozen_weights nf4, whose engine has weights"},
       {{{"task", "train", ""}}, "task: found train, expected grpo or ppo"},
   };
   for (const Refusal& refusal : refusals) {

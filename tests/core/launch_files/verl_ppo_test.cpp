@@ -110,6 +110,24 @@ const std::pair<const char*, Settings> kScripts[] = {
       {"recompute_granularity", "full"},
       {"grad_dtype", "fp32"},
       {"rollout_pipeline_model_parallel_size", "1"}}},
+    {"algorithm.adv_estimator=grpo actor_rollout_ref.rollout.n=2 actor_rollout_ref.model.lora_rank=64",
+     {{"frozen", "canonical_lora"}, {"lora_rank", "64"}, {"lora_alpha", "16"}, {"lora_targets", "all"}}},
+    {"algorithm.adv_estimator=grpo actor_rollout_ref.rollout.n=2 actor_rollout_ref.model.lora_rank=8 "
+     "actor_rollout_ref.model.lora_alpha=32 actor_rollout_ref.model.target_modules='[q_proj,k_proj,v_proj]' "
+     "actor_rollout_ref.model.lora_adapter_path=/adapters",
+     {{"lora_rank", "8"}, {"lora_alpha", "32"}, {"lora_targets", "qkv"}}},
+    {"algorithm.adv_estimator=grpo actor_rollout_ref.rollout.n=2 "
+     "actor_rollout_ref.actor.strategy=megatron actor_rollout_ref.model.lora.rank=256",
+     {{"software", "megatron-core"},
+      {"frozen", "lora"},
+      {"lora_rank", "256"},
+      {"lora_alpha", "32"},
+      {"lora_targets", "all"}}},
+    {"algorithm.adv_estimator=grpo actor_rollout_ref.rollout.n=2 "
+     "actor_rollout_ref.actor.strategy=megatron actor_rollout_ref.model.lora.rank=16 "
+     "actor_rollout_ref.model.lora.type=canonical_lora "
+     "actor_rollout_ref.model.lora.target_modules='[\"linear_q\",\"linear_k\",\"linear_v\",\"linear_proj\"]'",
+     {{"frozen", "canonical_lora"}, {"lora_targets", "attention"}}},
     {"critic.model.path=Qwen/Qwen2.5-1.5B", {{"critic", "qwen2.5-1.5b"}}},
     {"reward_model.enable=True reward_model.model.path=Qwen/Qwen2.5-14B", {{"reward_model", "qwen2.5-14b"}}},
 };
@@ -180,7 +198,12 @@ TEST(VerlPpo, NamesWhatIsNotThereAndWhatIsNear) {
 TEST(VerlPpo, RefusesInOneLine) {
   constexpr std::pair<const char*, const char*> kCases[] = {
       {"algorithm.adv_estimator=remax", "expected gae, grpo, rloo"},
-      {"actor_rollout_ref.model.lora_rank=32", "actor_rollout_ref.model.lora_rank: not modelled: adapters"},
+      {"actor_rollout_ref.model.lora_adapter_path=/adapters", "not modelled: adapters of an unknown rank"},
+      {"actor_rollout_ref.model.lora_rank=32 actor_rollout_ref.model.target_modules=[gates]",
+       "expected all-linear, or names"},
+      {"actor_rollout_ref.actor.strategy=megatron actor_rollout_ref.model.lora.rank=32 "
+       "actor_rollout_ref.model.lora.type=dora",
+       "actor_rollout_ref.model.lora.type: not modelled: dora"},
       {"actor_rollout_ref.actor.fsdp_config.fsdp_size=3", "expected -1, or a divisor of 8"},
       {"actor_rollout_ref.rollout.name=hf", "expected vllm, sglang or trtllm"},
       {"actor_rollout_ref.actor.kl_loss_type=low actor_rollout_ref.actor.use_kl_loss=True", "low_var_kl, k1"},

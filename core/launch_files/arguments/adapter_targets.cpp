@@ -1,4 +1,4 @@
-#include "core/launch_files/torch/adapter_targets.hpp"
+#include "core/launch_files/arguments/adapter_targets.hpp"
 
 #include <algorithm>
 #include <iterator>
@@ -42,6 +42,11 @@ constexpr Layer kLayers[] = {{"all", kAll},
                              {"dense", kOutput},
                              {"linear_fc1", kGate | kUp},
                              {"linear_fc2", kDown},
+                             {"linear_q", kQuery},
+                             {"linear_k", kKey},
+                             {"linear_v", kValue},
+                             {"linear_fc1_up", kUp},
+                             {"linear_fc1_gate", kGate},
                              {"c_fc", kGate | kUp},
                              {"c_proj", kOutput | kDown},
                              {"out_proj", kOutput},
