@@ -126,7 +126,8 @@ int predict_one_generation(const PredictOptions& options, const RunConfig& confi
 
 /// The phases as a picture and for trace viewers.
 void draw_phases(const PredictFiles& files, const RunConfig& config, const ReinforcementPrediction& made) {
-  if (!files.svg.empty()) write_whole_file(files.svg, phases_svg(config, made));
+  if (!files.svg.empty())
+    write_whole_file(files.svg, phases_svg(config, {{"predicted", made.phases}}, made.limit));
   if (!files.trace.empty()) write_whole_file(files.trace, phases_trace(config, {{"predicted", made.phases}}));
 }
 

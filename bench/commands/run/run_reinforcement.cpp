@@ -46,7 +46,6 @@ void check_options(const RunCommand& command) {
     }
   };
   refuse(command.timeline, "--timeline");
-  refuse(!command.svg.empty(), "--svg");
   refuse(!command.files.checkpoints.folder.empty(), "--checkpoint-dir");
   refuse(!command.failures.empty(), "--inject-failures");
   refuse(command.logs.any(), "--mllog, --tensorboard");
@@ -103,8 +102,8 @@ std::string to_json(const ReinforcementResult& result, bool pools, bool numbers)
   return output_json(json, -1);
 }
 
-/// Predicted beside measured. Returns the predicted phases.
-std::vector<StepPhase> add_prediction(const RunConfig& config, OrderedJson& json) {
+/// Adds the prediction to what was measured, and returns it.
+ReinforcementPrediction add_prediction(const RunConfig& config, OrderedJson& json) {
   std::string note;
   const HardwareProfile hardware = hardware_of(config, note);
   const ReinforcementPrediction prediction = predict_reinforcement(config, hardware, step_for);
@@ -123,7 +122,7 @@ std::vector<StepPhase> add_prediction(const RunConfig& config, OrderedJson& json
     json["predicted_training_idle"] = prediction.training_idle;
     json["predicted_rollout_idle"] = prediction.rollout_idle;
   }
-  return prediction.phases;
+  return prediction;
 }
 
 /// Phases as they were measured; kinds and pools are those of the predicted ones.
@@ -196,6 +195,7 @@ int launch_reinforcement(const RunCommand& command, bool quiet) {
   require_executable(config);
   check_phases_trace(config, command.files.trace);
   if (!command.files.trace.empty()) check_can_write(command.files.trace, "--trace");
+  if (!command.svg.empty()) check_can_write(command.svg, "--svg");
   for (const std::string& remark : training::check_files(config)) say(fmt::format("note: {}\n", remark));
   for (const std::string& idle : keys_without_effect(config)) say(fmt::format("note: {}\n", idle));
   const RunFolder scratch(RunFolderUse::files);
@@ -205,12 +205,12 @@ int launch_reinforcement(const RunCommand& command, bool quiet) {
   OrderedJson measured =
       OrderedJson::parse(output_of_ranks(config, {"run", file}, scratch.path(), "nothing was measured",
                                          [&](auto done, auto all) { progress.update(done, all, "steps"); }));
-  const std::vector<StepPhase> predicted = add_prediction(config, measured);
-  if (const std::string& trace = command.files.trace; !trace.empty()) {
-    const std::vector<TracedStep> steps = {{"predicted", predicted},
-                                           {"measured", measured_phases(measured, predicted)}};
+  const ReinforcementPrediction predicted = add_prediction(config, measured);
+  const std::vector<TracedStep> steps = {{"predicted", predicted.phases},
+                                         {"measured", measured_phases(measured, predicted.phases)}};
+  if (const std::string& trace = command.files.trace; !trace.empty())
     write_whole_file(trace, phases_trace(config, steps));
-  }
+  if (!command.svg.empty()) write_whole_file(command.svg, phases_svg(config, steps, predicted.limit));
   fmt::print("{}", command.json ? output_json(measured, 2) + "\n" : to_text(measured));
   return static_cast<int>(ExitCode::done);
 }

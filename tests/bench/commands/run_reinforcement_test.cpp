@@ -59,8 +59,8 @@ TEST_F(RunReinforcement, PrintsTimeAndMemoryOfEveryPhase) {
 
 /// Predicted and measured phases, a process each, with the times of the JSON.
 TEST_F(RunReinforcement, TracesBothTimelines) {
-  const json made =
-      measured("--set rollout_placement=one_step_off --set rollout_world_size=1 --trace step.json");
+  const json made = measured(
+      "--set rollout_placement=one_step_off --set rollout_world_size=1 --trace step.json --svg step.svg");
   std::map<std::string, std::pair<double, double>> found[2];
   std::map<std::string, int> lanes;
   const json events = json::parse(read("step.json"))["traceEvents"];
@@ -78,6 +78,16 @@ TEST_F(RunReinforcement, TracesBothTimelines) {
     EXPECT_EQ(found[0].count(name), name == "advantages" ? 0U : 1U) << name;
     EXPECT_EQ(lanes[name], name == "rollout of the next step" || name == "refit" ? 1 : 0) << name;
   }
+  // The picture has both steps, one scale of time, and a bar for each phase of a lane.
+  const std::string picture = read("step.svg");
+  EXPECT_THAT(picture, HasSubstr(">predicted step of "));
+  EXPECT_THAT(picture, HasSubstr(">measured step of "));
+  std::size_t bars = 0;
+  for (std::size_t at = picture.find("<g><title>"); at != std::string::npos;
+       at = picture.find("<g><title>", at + 1))
+    ++bars;
+  const std::size_t measured_bars = made["phases"].size() + 1;  // a refit is on both lanes
+  EXPECT_EQ(bars, 2 * measured_bars - 1);                       // advantages are not predicted
 }
 
 TEST_F(RunReinforcement, ShowsTheCriticOfPpo) {
@@ -261,7 +271,6 @@ TEST_F(RunReinforcement, RefusesBadInputWithOneLine) {
            std::pair("--pp 2 --set vocab_parallel=vocab-1", "vocab_parallel: found"),
            std::pair("--set max_new_tokens=11", "prompt_length: found 6"),
            std::pair("--timeline", "--timeline: found"),
-           std::pair("--svg p.svg", "--svg: found"),
        }) {
     const Said said = run(arguments);
     EXPECT_EQ(said.exit_code, 2) << arguments;

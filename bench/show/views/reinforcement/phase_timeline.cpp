@@ -41,36 +41,54 @@ std::string phase_label(const RunConfig& config, const StepPhase& phase) {
   return phase.name + (ahead && phase.kind == PhaseKind::rollout ? " of the next step" : "");
 }
 
+/// Steps under each other, with the same scales of time and memory.
 class PhasePicture {
  public:
-  PhasePicture(const RunConfig& config, const ReinforcementPrediction& made)
-      : config_(config), made_(made), pools_(config.reinforcement.rollout.own_ranks()) {}
+  PhasePicture(const RunConfig& config, const std::vector<TracedStep>& steps, Bytes limit)
+      : config_(config), steps_(steps), limit_(limit), pools_(config.reinforcement.rollout.own_ranks()) {
+    most_ = limit;
+    for (const TracedStep& step : steps) {
+      longest_ = std::max(longest_, end_of(step));
+      for (const StepPhase& phase : step.phases) most_ = std::max(most_, phase.needed);
+    }
+  }
 
   std::string draw() {
     const int lanes = pools_ ? 2 : 1;
-    const double bars = kTitleTall + lanes * kLaneTall, height = bars + kMemoryTall + 30;
+    const double bars = kTitleTall + lanes * kLaneTall, tall = bars + kMemoryTall;
+    const double height = static_cast<double>(steps_.size()) * tall + 30;
     text_ = fmt::format(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" height=\"{1}\" "
         "font-family=\"sans-serif\" font-size=\"12\">\n<rect width=\"100%\" height=\"100%\" "
         "fill=\"#fff\"/>\n",
         kPhasesWidth, height);
-    text_ += fmt::format("<text x=\"{}\" y=\"18\">predicted step of {:.2f} s on {} ranks</text>\n", kLabels,
-                         made_.step.value, made_.gpus);
-    for (int lane = 0; lane < lanes; ++lane) draw_lane(lane, kTitleTall + lane * kLaneTall);
-    draw_memory(bars + 10);
+    double y = 0;
+    for (const TracedStep& step : steps_) {
+      text_ += fmt::format("<text x=\"{}\" y=\"{}\">{} step of {:.2f} s on {} ranks</text>\n", kLabels,
+                           y + 18, step.name, end_of(step).value, config_.ranks());
+      for (int lane = 0; lane < lanes; ++lane) draw_lane(step, lane, y + kTitleTall + lane * kLaneTall);
+      draw_memory(step, y + bars + 10);
+      y += tall;
+    }
     draw_axis(height - 8);
     return text_ + "</svg>\n";
   }
 
  private:
-  double x_of(Seconds time) const { return kLabels + (kPhasesWidth - kLabels - 10) * (time / made_.step); }
+  static Seconds end_of(const TracedStep& step) {
+    Seconds end;
+    for (const StepPhase& phase : step.phases) end = std::max(end, phase.start + phase.time);
+    return end;
+  }
 
-  void draw_lane(int lane, double y) {
+  double x_of(Seconds time) const { return kLabels + (kPhasesWidth - kLabels - 10) * (time / longest_); }
+
+  void draw_lane(const TracedStep& step, int lane, double y) {
     text_ += fmt::format("<text x=\"8\" y=\"{}\">{}</text>\n", y + 19,
                          lane == 1 ? "rollout"
                          : pools_  ? "training"
                                    : "ranks");
-    for (const StepPhase& phase : made_.phases) {
+    for (const StepPhase& phase : step.phases) {
       if (!is_on_lane(phase, lane, pools_)) continue;
       const double x = x_of(phase.start), width = x_of(phase.start + phase.time) - x;
       const std::string label = phase_label(config_, phase);
@@ -85,12 +103,11 @@ class PhasePicture {
     }
   }
   /// Memory of the ranks that train, by phase.
-  void draw_memory(double y) {
-    const Bytes most = std::max(made_.limit, made_.phases[made_.fullest].needed);
-    text_ += fmt::format("<text x=\"8\" y=\"{}\">{}</text>\n", y + 14, brief_bytes(most));
-    for (const StepPhase& phase : made_.phases) {
-      if (phase.memory.empty() || phase.on_rollout_ranks) continue;
-      const double share = static_cast<double>(phase.needed.value) / static_cast<double>(most.value);
+  void draw_memory(const TracedStep& step, double y) {
+    text_ += fmt::format("<text x=\"8\" y=\"{}\">{}</text>\n", y + 14, brief_bytes(most_));
+    for (const StepPhase& phase : step.phases) {
+      if (phase.needed == Bytes{} || phase.on_rollout_ranks) continue;
+      const double share = static_cast<double>(phase.needed.value) / static_cast<double>(most_.value);
       const double x = x_of(phase.start), tall = share * (kMemoryTall - 20);
       text_ += fmt::format(
           "<rect x=\"{:.2f}\" y=\"{:.2f}\" width=\"{:.2f}\" height=\"{:.2f}\" fill=\"#cfd8dc\"><title>{}: {}"
@@ -98,29 +115,31 @@ class PhasePicture {
           x, y + kMemoryTall - 20 - tall, std::max(x_of(phase.start + phase.time) - x, 0.5), tall, phase.name,
           brief_bytes(phase.needed));
     }
-    if (made_.limit.value == 0) return;
+    if (limit_.value == 0) return;
     text_ += fmt::format("<path d=\"M{0} {1}H{2}\" stroke=\"#c62828\" stroke-dasharray=\"4\"/>\n", kLabels, y,
                          kPhasesWidth - 10);
   }
   void draw_axis(double y) {
     constexpr int kTicks = 5;
     for (int tick = 0; tick <= kTicks; ++tick) {
-      const Seconds time = made_.step * (static_cast<double>(tick) / kTicks);
+      const Seconds time = longest_ * (static_cast<double>(tick) / kTicks);
       text_ += fmt::format("<text x=\"{:.1f}\" y=\"{}\" text-anchor=\"{}\">{:.3g} s</text>\n", x_of(time), y,
                            tick == kTicks ? "end" : "middle", time.value);
     }
   }
 
   const RunConfig& config_;
-  const ReinforcementPrediction& made_;
+  const std::vector<TracedStep>& steps_;
+  Bytes limit_, most_;
+  Seconds longest_;
   bool pools_;
   std::string text_;
 };
 
 }  // namespace
 
-std::string phases_svg(const RunConfig& config, const ReinforcementPrediction& prediction) {
-  return PhasePicture(config, prediction).draw();
+std::string phases_svg(const RunConfig& config, const std::vector<TracedStep>& steps, Bytes limit) {
+  return PhasePicture(config, steps, limit).draw();
 }
 
 std::string phases_trace(const RunConfig& config, const std::vector<TracedStep>& steps) {

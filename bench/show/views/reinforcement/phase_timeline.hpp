@@ -9,13 +9,14 @@
 
 namespace plumbline {
 
-/// SVG: a lane for the ranks that train, one for those of the rollout alone, and device memory below.
-std::string phases_svg(const RunConfig& config, const ReinforcementPrediction& prediction);
-
 struct TracedStep {
   std::string name;  // predicted, measured
   std::vector<StepPhase> phases;
 };
+
+/// SVG of steps under each other: a lane for the ranks that train, one for those of the rollout alone, and
+/// device memory below, with a line at `limit` if it is not 0.
+std::string phases_svg(const RunConfig& config, const std::vector<TracedStep>& steps, Bytes limit);
 
 /// Chrome's trace event JSON: a process for each step, a thread for each lane, a counter of device memory.
 std::string phases_trace(const RunConfig& config, const std::vector<TracedStep>& steps);
