@@ -8,6 +8,7 @@
 #include "bench/plan/plan.hpp"
 #include "core/base/error.hpp"
 #include "core/config/config_checks.hpp"
+#include "core/reinforcement/phases.hpp"
 
 namespace plumbline {
 namespace {
@@ -23,6 +24,7 @@ std::optional<std::string> refused_by_hardware(const RunConfig& config) {
 }  // namespace
 
 std::optional<std::string> why_refused(const RunConfig& config) {
+  if (config.reinforces()) return why_phases_invalid(config);
   if (auto reason = why_invalid(config)) return reason;
   if (auto reason = why_unpredictable(config)) return reason;
   try {
@@ -49,6 +51,7 @@ OrderedJson legality_answer(const AskedConfig& asked) {
     reason = error.what();
   }
   if (reason) return {{"legal", false}, {"reason", *reason}};
+  if (config.reinforces()) return {{"legal", true}};
   OrderedJson json = {{"legal", true}, {"executable", true}};
   if (const auto missing = why_unsupported(config)) {
     json["executable"] = false;

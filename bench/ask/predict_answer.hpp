@@ -14,7 +14,8 @@ namespace plumbline {
 enum class Detail { brief, full };
 
 /// {"prediction", "fit", "notes"}, with Detail::full also {"config", "model", "trust"}; figures in the
-/// record's names and units. Throws InputError for a configuration that cannot be predicted.
+/// record's names and units. Tasks grpo and ppo: also {"reinforcement"}, their step as `predict --json`
+/// prints it. Throws InputError for a configuration that cannot be predicted.
 OrderedJson predict_answer(const AskedConfig& asked, Detail detail);
 
 }  // namespace plumbline

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import html
+import math
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Optional
 
-from ._ask import Config, Value, ask, request_of
+from ._ask import Config, InputError, Value, ask, request_of
 
 if TYPE_CHECKING:
     import pandas
@@ -14,8 +15,16 @@ if TYPE_CHECKING:
 _GIB = 2.0**30
 
 
+def _known(figure: Optional[float]) -> float:
+    """A figure of the reply; NaN for one that the task does not have."""
+    return float("nan") if figure is None else float(figure)
+
+
 class Prediction:
     """Memory and time of one step; attributes have the names of the record's `prediction`.
+
+    Tasks grpo and ppo: time and throughput are those of the whole step, and parts that only a step of
+    training has are NaN; `phases` has the rest.
 
     The first access to ranks, traffic, device memory, lanes, trust or the whole configuration predicts again
     with these parts.
@@ -94,12 +103,12 @@ class Prediction:
     @property
     def compute_s(self) -> float:
         """Forward and backward without communication, mean over pipeline ranks, seconds."""
-        return float(self.time["compute_s"])
+        return _known(self.time["compute_s"])
 
     @property
     def bubble_fraction(self) -> float:
         """Idle time of the pipeline as a share of idle and compute."""
-        return float(self.time["bubble_fraction"])
+        return _known(self.time["bubble_fraction"])
 
     @property
     def throughput(self) -> dict[str, Any]:
@@ -120,12 +129,12 @@ class Prediction:
     @property
     def model_tflops_per_gpu(self) -> float:
         """Model FLOPs per rank and second, in 10^12."""
-        return float(self.throughput["model_tflops_per_gpu"])
+        return _known(self.throughput["model_tflops_per_gpu"])
 
     @property
     def mfu(self) -> float:
         """Model FLOPs utilization, 0 to 1."""
-        return float(self.throughput["mfu"])
+        return _known(self.throughput["mfu"])
 
     @property
     def traffic(self) -> dict[str, Any]:
@@ -158,6 +167,17 @@ class Prediction:
         return trust
 
     @property
+    def phases(self) -> pandas.DataFrame:
+        """Tasks grpo and ppo: start_s, time_s, needed_bytes and on_rollout_ranks of each phase, by name."""
+        import pandas
+
+        step = self._reply.get("reinforcement")
+        if step is None:
+            raise InputError("phases: found a step of training, expected task grpo or ppo; set task", 2)
+        columns = ["name", "start_s", "time_s", "needed_bytes", "on_rollout_ranks"]
+        return pandas.DataFrame(step["phases"], columns=columns).set_index("name")
+
+    @property
     def notes(self) -> list[str]:
         """Remarks, such as values that were assumed."""
         return list(self._reply["notes"])
@@ -176,12 +196,15 @@ class Prediction:
         rows = [
             ("step time, s", f"{self.step_s:.4g}"),
             ("tokens/s", f"{self.tokens_per_s:.5g}"),
-            ("MFU", f"{100 * self.mfu:.1f} %"),
-            ("bubble fraction, idle/step", f"{self.bubble_fraction:.3f}"),
             ("peak memory, GiB", f"{self.peak_bytes / _GIB:.2f}"),
             ("needed, GiB", f"{self.needed_bytes / _GIB:.2f}"),
             ("memory", self.verdict + ("" if self.fits else f", limit {self.limit_bytes / _GIB:.2f} GiB")),
         ]
+        if not math.isnan(self.mfu):  # of a step of training
+            rows += [
+                ("MFU", f"{100 * self.mfu:.1f} %"),
+                ("bubble fraction, idle/step", f"{self.bubble_fraction:.3f}"),
+            ]
         cells = "".join(
             f"<tr><th style='text-align:left'>{html.escape(name)}</th><td>{html.escape(value)}</td></tr>"
             for name, value in rows

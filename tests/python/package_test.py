@@ -5,6 +5,7 @@ import contextlib
 import importlib.metadata
 import io
 import json
+import math
 import os
 import pathlib
 import signal
@@ -95,6 +96,21 @@ class Predictions(unittest.TestCase):
         with self.assertRaises(plumbline.InputError) as caught:
             plumbline.predict(KEYS, sequence_lengths=[1, 5000])
         self.assertIn("sequence_lengths[1]: found 5000", str(caught.exception))
+
+    def test_reinforcement_learning(self):
+        keys = {"model": "qwen2.5-7b", "hardware": "h100", "software": "megatron-core", "gpus": 8, "tp": 2,
+                "seq_length": 2048, "prompt_length": 512, "max_new_tokens": 1536, "gbs": 64,
+                "num_prompts_per_step": 16, "num_generations_per_prompt": 8, "rollout_software": "vllm"}
+        made = plumbline.predict(keys, task="grpo")
+        self.assertAlmostEqual(made.phases.time_s.sum(), made.step_s, places=9)
+        self.assertIn("rollout", made.phases.index)
+        self.assertTrue(math.isnan(made.mfu))
+        self.assertIn("step time", made._repr_html_())
+        del keys["tp"]
+        many = plumbline.predict_many([{"tp": 1}, {"tp": 2}], task="grpo", **keys)
+        self.assertEqual(many.step_s[1], made.step_s)
+        with self.assertRaises(plumbline.InputError):
+            plumbline.predict(KEYS).phases
 
     def test_legality(self):
         self.assertTrue(plumbline.legality(**KEYS).legal)

@@ -97,10 +97,12 @@ constexpr Room kRooms[] = {
     {"analysis/work/routing", "analysis/step analysis/work core/base core/config core/schedule"},
     {"bench", "bench/commands bench/processes/launch core/base"},
     {"bench/ask",
-     "analysis/hardware analysis/hardware/profiles analysis/predict analysis/published analysis/reliability "
+     "analysis/hardware analysis/hardware/profiles analysis/predict analysis/published "
+     "analysis/reinforcement analysis/reliability "
      "analysis/search analysis/simulate analysis/step bench/plan bench/record bench/show/views "
-     "bench/show/views/size core/base core/config core/config_text core/launch_files core/schedule "
-     "core/schedule_text core/trace core/validate "
+     "bench/show/views/reinforcement "
+     "bench/show/views/size core/base core/config core/config_text core/launch_files core/reinforcement "
+     "core/schedule core/schedule_text core/trace core/validate "
      "schedules"},
     {"bench/commands",
      "analysis/hardware analysis/hardware/profiles analysis/predict analysis/published "

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "analysis/predict/predict.hpp"
+#include "analysis/reinforcement/reinforcement_prediction.hpp"
 #include "bench/ask/legality.hpp"
 #include "bench/plan/plan.hpp"
 #include "bench/plan/prediction_parts.hpp"
@@ -176,6 +177,38 @@ TEST(Ask, AQuestionThatCannotBeReadIsAnErrorNotIllegal) {
 constexpr const char* kSearch =
     R"({"ask":"search","id":"s","threads":1,"max_cp":1,"keys":{"model":"gpt2-124m","hardware":"h100",)"
     R"("gpus":8,"gbs":16,"seq_length":1024}})";
+
+TEST(Ask, AStepOfReinforcementLearningHasItsPhases) {
+  constexpr const char* kStep =
+      R"({"ask":"predict","keys":{"model":"qwen2.5-7b","task":"grpo","hardware":"h100","gpus":8,"tp":2,)"
+      R"("software":"megatron-core","seq_length":2048,"prompt_length":512,"max_new_tokens":1536,"gbs":64,)"
+      R"("num_prompts_per_step":16,"num_generations_per_prompt":8,"rollout_software":"vllm"}})";
+  Overrides keys = keys_of(kStep);
+  const RunConfig config = load_run_config("", keys);
+  const ReinforcementPrediction prediction =
+      predict_reinforcement(config, load_hardware("h100-sxm-80gb"), step_for);
+  const OrderedJson brief = reply_to(kStep);
+  EXPECT_EQ(brief["prediction"]["time"]["step_s"].get<double>(), prediction.step.value);
+  EXPECT_EQ(brief["prediction"]["fits"], prediction.fits);
+  EXPECT_EQ(brief["fit"]["needed_bytes"], prediction.phases[prediction.fullest].needed.value);
+  const OrderedJson& phases = brief["reinforcement"]["phases"];
+  ASSERT_EQ(phases.size(), prediction.phases.size());
+  for (std::size_t i = 0; i < phases.size(); ++i) {
+    EXPECT_EQ(phases[i]["name"], prediction.phases[i].name);
+    EXPECT_EQ(phases[i]["time_s"].get<double>(), prediction.phases[i].time.value);
+  }
+  EXPECT_FALSE(brief.contains("config"));
+  OrderedJson request = OrderedJson::parse(kStep);
+  request["full"] = true;
+  const OrderedJson whole = reply_to(request.dump());
+  EXPECT_EQ(whole["config"]["num_prompts_per_step"], 16);
+  EXPECT_TRUE(whole.contains("trust"));
+  request.erase("full");
+  request["ask"] = "legality";
+  EXPECT_EQ(reply_to(request.dump())["legal"], true);
+  request["keys"]["num_generations_per_prompt"] = 1;
+  EXPECT_THAT(reply_to(request.dump())["reason"].get<std::string>(), HasSubstr("num_generations_per_prompt"));
+}
 
 TEST(Ask, ADeadlineEndsASearchWithWhatItHasFound) {
   OrderedJson request = OrderedJson::parse(kSearch);
