@@ -8,6 +8,7 @@
 #include <string>
 
 #include "analysis/hardware/profiles/profiles.hpp"
+#include "analysis/predict/fit.hpp"
 #include "analysis/predict/prediction_rows.hpp"
 #include "bench/plan/plan.hpp"
 #include "core/backends/nccl/block_budget.hpp"
@@ -104,6 +105,44 @@ TEST(CardAgreement, PredictionAndBackendRefuseTheSameOf500DrawnConfigurations) {
   }
   EXPECT_EQ(checked, 500);
   EXPECT_GT(refused, 20);
+}
+
+/// The prediction compares the fullest rank with the device; each rank of the backend has a budget for its
+/// tensors. On devices that are as large as the step needs, and a byte smaller, both say the same.
+TEST(CardAgreement, PredictionAndBudgetsOfRanksSayTheSameOf500DrawnConfigurations) {
+  std::mt19937 random(11);
+  int checked = 0;
+  for (int draws = 0; checked < 500 && draws < 20'000; ++draws) {
+    RunConfig config = drawn(random);
+    config.batch.micro_batch_size = 1 << random() % 4;
+    config.batch.global_batch_size *= config.batch.micro_batch_size;
+    if (!is_valid(config)) continue;
+    ++checked;
+    const Schedule schedule = schedule_for(config);
+    const MemoryPrediction memory = predict_memory(config, step_for(config));
+    const Layout layout = config.layout();
+    for (const char* card : kCards) {
+      HardwareProfile hardware = load_hardware(card);
+      const Bytes needed = fit_of(config, schedule, hardware, memory).needed;
+      for (const std::int64_t less : {0, 1}) {
+        hardware.overhead.device = needed - Bytes{less};
+        bool taken = true;
+        for (const RankMemory& row : memory.ranks) {
+          // Ranks of a row have the same tensors; their communicators may differ.
+          for (int rank = 0; rank < layout.world(); ++rank) {
+            if (layout.coordinates(rank).pipeline != layout.coordinates(row.rank).pipeline) continue;
+            taken = taken && row.peak.total() <= tensor_budget(config, schedule, hardware, rank);
+          }
+        }
+        EXPECT_EQ(fit_of(config, schedule, hardware, memory).fits, less == 0);
+        EXPECT_EQ(taken, less == 0) << fmt::format(
+            "{}: tp {} pp {} cp {} world {} {} zero {}", card, config.parallel.tensor,
+            config.parallel.pipeline, config.parallel.context, config.parallel.world_size,
+            config.parallel.pp.schedule, config.parallel.dp.zero_stage);
+      }
+    }
+  }
+  EXPECT_EQ(checked, 500);
 }
 
 /// Three stages on H100, two on A100 (core/backends/nccl/block_budget.hpp).
