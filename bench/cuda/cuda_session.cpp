@@ -55,6 +55,7 @@ class ActionNote final : public StepObserver {
     communicator_.watchdog().begin_action(action);
     communicator_.count_tensor_time(is_compute(action.type));
   }
+  void action_goes_on(const Action& action) override { communicator_.watchdog().begin_action(action); }
   void action_ends(const Action& /*action*/) override {
     communicator_.action_asked_for();
     communicator_.watchdog().end_action();

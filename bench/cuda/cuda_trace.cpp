@@ -60,6 +60,10 @@ void CudaTrace::action_begins(const Action& action, Bytes message) {
   if (collector_) collector_->action_begins(action, message);
 }
 
+void CudaTrace::action_goes_on(const Action& action) {
+  if (collector_) collector_->action_goes_on(action);
+}
+
 void CudaTrace::action_ends(const Action& action) {
   if (collector_) collector_->action_ends(action);
 }

@@ -21,6 +21,7 @@ class CudaTrace final : public StepObserver {
 
   void step_begins(int index) override;
   void action_begins(const Action& action, Bytes message) override;
+  void action_goes_on(const Action& action) override;
   void action_ends(const Action& action) override;
   /// Must come after the observer that puts the device's times in.
   void step_ends(Seconds origin, std::vector<Event>& events, Seconds& tensor_communication) override;

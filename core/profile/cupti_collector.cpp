@@ -183,6 +183,14 @@ void CuptiCollector::action_begins(const Action& action, Bytes /*message*/) {
   cuptiActivityPushExternalCorrelationId(CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0, number_);
 }
 
+void CuptiCollector::action_goes_on(const Action& action) {
+  const auto window = std::find_if(windows_.rbegin(), windows_.rend(),
+                                   [&](const auto& begun) { return begun.action == action; });
+  if (window == windows_.rend()) return;
+  cuptiActivityPopExternalCorrelationId(CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0, nullptr);
+  cuptiActivityPushExternalCorrelationId(CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0, window->external);
+}
+
 void CuptiCollector::action_ends(const Action& action) {
   cuptiActivityPopExternalCorrelationId(CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0, nullptr);
   // The first action of an overlapped pair began before the second and ends before it.

@@ -30,6 +30,7 @@ class CuptiCollector final : public StepObserver {
 
   void step_begins(int index) override;
   void action_begins(const Action& action, Bytes message) override;
+  void action_goes_on(const Action& action) override;
   void action_ends(const Action& action) override;
   /// Fetches the step's records: call it outside of timed regions.
   void step_ends(Seconds origin, std::vector<Event>& events, Seconds& tensor_communication) override;

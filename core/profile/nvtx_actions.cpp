@@ -102,6 +102,11 @@ void NvtxActions::action_begins(const Action& action, Bytes message) {
   nvtxDomainRangePushEx(domain_->handle, &event);
 }
 
+void NvtxActions::action_goes_on(const Action& action) {
+  nvtxDomainRangePop(domain_->handle);
+  action_begins(action, Bytes{});
+}
+
 void NvtxActions::action_ends(const Action& /*action*/) {
   nvtxDomainRangePop(domain_->handle);
 }

@@ -19,6 +19,8 @@ class NvtxActions final : public StepObserver {
 
   void step_begins(int index) override;
   void action_begins(const Action& action, Bytes message) override;
+  /// Ranges of a thread nest: the inner one of a pair ends, and one of the action that goes on begins.
+  void action_goes_on(const Action& action) override;
   void action_ends(const Action& action) override;
 
  private:

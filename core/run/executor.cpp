@@ -92,7 +92,7 @@ std::vector<Event> execute(const Schedule& schedule, StageProgram& program, Comm
       if (const auto written = send_buffer_of(other)) communicator.wait(pending.slot(*written));
       const Seconds start = communicator.now() - origin;
       if (receives == Receives::ahead) posted.post_after(i);
-      program.run_pair(action, other);
+      program.run_pair(action, other, [](const Action&) {});
       const Seconds end = communicator.now() - origin;
       for (const Action& done : {action, other}) {
         events.push_back({done, start, end});

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "core/run/communicator.hpp"
@@ -18,10 +19,14 @@ class StageProgram {
   virtual void run(const Action& action) = 0;
   /// True if the two actions of an overlapped pair run together; else they run one after the other.
   virtual bool runs_pairs() const { return false; }
-  /// Does both, neither of which needs the other's result.
-  virtual void run_pair(const Action& first, const Action& second) {
-    run(first);
-    run(second);
+  /// Does both, neither of which needs the other's result. `goes_on` is called with the one that works from
+  /// then on, each time that this changes.
+  virtual void run_pair(const Action& first, const Action& second,
+                        const std::function<void(const Action&)>& goes_on) {
+    for (const Action* action : {&first, &second}) {
+      goes_on(*action);
+      run(*action);
+    }
   }
   /// Payload of a send action; it stays untouched until the executor has waited for the send.
   virtual Matrix send_buffer(const Action& action) = 0;

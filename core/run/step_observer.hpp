@@ -1,6 +1,7 @@
 // Who looks on while a rank executes a step: profilers and devices whose work is done after its submission.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "core/run/executor.hpp"
@@ -15,6 +16,8 @@ class StepObserver {
   virtual void step_begins(int /*index*/) {}
   /// `message` is the payload of a send or receive, 0 for anything else.
   virtual void action_begins(const Action& /*action*/, Bytes /*message*/) {}
+  /// Both actions of an overlapped pair have begun; this one works from now on.
+  virtual void action_goes_on(const Action& /*action*/) {}
   virtual void action_ends(const Action& /*action*/) {}
   /// After the rank's device has finished. `events` carry times since `origin` (as StepObserver's rank reads
   /// the common clock), `tensor_communication` the rank's time in collectives over the tensor group. An
@@ -37,6 +40,9 @@ class StepObservers final : public StepObserver {
   }
   void action_begins(const Action& action, Bytes message) override {
     for (StepObserver* observer : observers_) observer->action_begins(action, message);
+  }
+  void action_goes_on(const Action& action) override {
+    for (StepObserver* observer : observers_) observer->action_goes_on(action);
   }
   void action_ends(const Action& action) override {
     for (auto it = observers_.rbegin(); it != observers_.rend(); ++it) (*it)->action_ends(action);
@@ -65,10 +71,14 @@ class ObservedProgram final : public StageProgram {
   }
   bool runs_pairs() const override { return program_.runs_pairs(); }
   /// The second begins within the first, as ranges nest.
-  void run_pair(const Action& first, const Action& second) override {
+  void run_pair(const Action& first, const Action& second,
+                const std::function<void(const Action&)>& goes_on) override {
     observer_.action_begins(first, Bytes{});
     observer_.action_begins(second, Bytes{});
-    program_.run_pair(first, second);
+    program_.run_pair(first, second, [&](const Action& action) {
+      observer_.action_goes_on(action);
+      goes_on(action);
+    });
   }
   Matrix send_buffer(const Action& action) override {
     const Matrix buffer = program_.send_buffer(action);

@@ -96,6 +96,7 @@ void Turns::hand_over() {
   if (!shared()) return;
   go_to(1 - current_);
   if (ending_) throw Ended();
+  (*goes_on_)(current_);
 }
 
 void Turns::enter(unsigned high, unsigned low) {
@@ -106,7 +107,10 @@ void Turns::enter(unsigned high, unsigned low) {
 void Turns::run_second() {
   contexts_->arrive();
   try {
-    if (!ending_) (*second_)();
+    if (!ending_) {
+      (*goes_on_)(1);
+      (*second_)();
+    }
   } catch (const Ended&) {
   } catch (...) {
     error_ = std::current_exception();
@@ -116,9 +120,11 @@ void Turns::run_second() {
   go_to(0);  // for good
 }
 
-void Turns::run(const std::function<void()>& first, const std::function<void()>& second) {
+void Turns::run(const std::function<void()>& first, const std::function<void()>& second,
+                const std::function<void(std::size_t)>& goes_on) {
   if (running_) throw Error("turns: a pair within a pair");
   second_ = &second;
+  goes_on_ = &goes_on;
   error_ = nullptr;
   ending_ = false;
   ended_[0] = ended_[1] = false;
@@ -132,6 +138,7 @@ void Turns::run(const std::function<void()>& first, const std::function<void()>&
   makecontext(&other, reinterpret_cast<void (*)()>(&Turns::enter), 2, static_cast<unsigned>(self >> 32U),
               static_cast<unsigned>(self));
   try {
+    goes_on(0);
     first();
   } catch (const Ended&) {
   } catch (...) {

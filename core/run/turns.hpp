@@ -22,8 +22,10 @@ class Turns {
 
   /// Runs both to their ends, beginning with `first` until it yields. An exception of either is rethrown here
   /// once the other has been ended, too. That one ends by an exception out of its hand_over(), which it must
-  /// let through.
-  void run(const std::function<void()>& first, const std::function<void()>& second);
+  /// let through. `goes_on` is called on the stack of the one that works from then on, with its index.
+  void run(
+      const std::function<void()>& first, const std::function<void()>& second,
+      const std::function<void(std::size_t)>& goes_on = [](std::size_t) {});
   /// Yields to the other one; returns when that yields or has ended. Nothing if the other has ended, or no
   /// pair runs.
   void hand_over();
@@ -40,6 +42,7 @@ class Turns {
 
   std::unique_ptr<Contexts> contexts_;
   const std::function<void()>* second_ = nullptr;
+  const std::function<void(std::size_t)>* goes_on_ = nullptr;
   std::exception_ptr error_;
   bool running_ = false;
   bool ending_ = false;  // the one that continues is to throw

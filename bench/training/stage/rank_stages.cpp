@@ -221,8 +221,12 @@ void RankStages::run(const Action& action) {
   tensor_communication_ = before;
 }
 
-void RankStages::run_pair(const Action& first, const Action& second) {
-  count_waits([&] { turns_->run([&] { run_compute(first); }, [&] { run_compute(second); }); });
+void RankStages::run_pair(const Action& first, const Action& second,
+                          const std::function<void(const Action&)>& goes_on) {
+  count_waits([&] {
+    turns_->run([&] { run_compute(first); }, [&] { run_compute(second); },
+                [&](std::size_t turn) { goes_on(turn == 0 ? first : second); });
+  });
   finish();
 }
 

@@ -1,6 +1,7 @@
 // All stages of one rank, on which the executor runs a schedule.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -63,7 +64,8 @@ class RankStages final : public StageProgram {
   /// With overlap_moe_expert_parallel_comm (bench/training/overlap.md).
   bool runs_pairs() const override { return rank_.context.turns != nullptr; }
   /// One computes while the other's expert exchanges are in transit.
-  void run_pair(const Action& first, const Action& second) override;
+  void run_pair(const Action& first, const Action& second,
+                const std::function<void(const Action&)>& goes_on) override;
   Matrix send_buffer(const Action& action) override;
   Matrix receive_buffer(const Action& action) override;
   void finished(const Action& action) override;

@@ -43,8 +43,9 @@ void ComputingProgram::run(const Action& action) {
   if (const auto seconds = computing([&] { stages_.run(action); })) seconds_.push_back(seconds->value);
 }
 
-void ComputingProgram::run_pair(const Action& first, const Action& second) {
-  const auto seconds = computing([&] { stages_.run_pair(first, second); });
+void ComputingProgram::run_pair(const Action& first, const Action& second,
+                                const std::function<void(const Action&)>& goes_on) {
+  const auto seconds = computing([&] { stages_.run_pair(first, second, goes_on); });
   if (seconds) seconds_.insert(seconds_.end(), 2, seconds->value / 2);
 }
 

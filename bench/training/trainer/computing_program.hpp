@@ -25,7 +25,8 @@ class ComputingProgram final : public StageProgram {
   void run(const Action& action) override;
   bool runs_pairs() const override { return stages_.runs_pairs(); }
   /// Each of the two gets half of their joint time.
-  void run_pair(const Action& first, const Action& second) override;
+  void run_pair(const Action& first, const Action& second,
+                const std::function<void(const Action&)>& goes_on) override;
   Matrix send_buffer(const Action& action) override { return stages_.send_buffer(action); }
   Matrix receive_buffer(const Action& action) override { return stages_.receive_buffer(action); }
   void finished(const Action& action) override { stages_.finished(action); }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 
 #include "bench/training/trainer/host_values.hpp"
@@ -29,8 +30,9 @@ class FiniteCheck final : public StageProgram {
     if (!std::isfinite(loss())) note(action);
   }
   bool runs_pairs() const override { return stages_.runs_pairs(); }
-  void run_pair(const Action& first, const Action& second) override {
-    stages_.run_pair(first, second);
+  void run_pair(const Action& first, const Action& second,
+                const std::function<void(const Action&)>& goes_on) override {
+    stages_.run_pair(first, second, goes_on);
     if (!std::isfinite(loss())) note(first.type == ActionType::forward ? first : second);
   }
   Matrix send_buffer(const Action& action) override {

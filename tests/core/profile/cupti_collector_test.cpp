@@ -6,6 +6,7 @@
 #include <cupti.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -15,6 +16,7 @@ namespace {
 CUpti_BuffersCallbackRequestFunc request = nullptr;
 CUpti_BuffersCallbackCompleteFunc complete_buffer = nullptr;
 std::vector<CUpti_ActivityKernel10> under_way;
+std::vector<std::uint64_t> pushed;  // numbers of launches, the last one counts
 
 CUpti_ActivityKernel10 kernel_with(std::uint32_t correlation, std::uint64_t start, std::uint64_t end) {
   CUpti_ActivityKernel10 kernel{};
@@ -68,10 +70,12 @@ CUptiResult cuptiActivityGetNumDroppedRecords(CUcontext, std::uint32_t, std::siz
   *dropped = 0;
   return CUPTI_SUCCESS;
 }
-CUptiResult cuptiActivityPushExternalCorrelationId(CUpti_ExternalCorrelationKind, std::uint64_t) {
+CUptiResult cuptiActivityPushExternalCorrelationId(CUpti_ExternalCorrelationKind, std::uint64_t id) {
+  pushed.push_back(id);
   return CUPTI_SUCCESS;
 }
 CUptiResult cuptiActivityPopExternalCorrelationId(CUpti_ExternalCorrelationKind, std::uint64_t*) {
+  pushed.pop_back();
   return CUPTI_SUCCESS;
 }
 CUptiResult cuptiSubscribe_v2(CUpti_SubscriberHandle*, CUpti_CallbackFunc, void*, CUpti_SubscriberParams*) {
@@ -114,6 +118,31 @@ TEST(CuptiCollector, KeepsTheLastRecordsOfAStepAndNoneThatIsIncomplete) {
   EXPECT_EQ(collector->recorded().activities[0].correlation, 2U);
   EXPECT_EQ(collector->recorded().activities[1].correlation, 3U);
   EXPECT_NEAR(collector->recorded().activities[1].end.value, 30e-9, 1e-15);
+}
+
+/// Launches have the number of the action that works, which changes within a pair.
+TEST(CuptiCollector, GivesLaunchesOfAPairToTheActionThatWorks) {
+  std::string reason;
+  const auto collector = CuptiCollector::start(reason);
+  ASSERT_NE(collector, nullptr) << reason;
+  collector->step_begins(0);
+  const Action forward{ActionType::forward, true, 0, 1}, backward{ActionType::backward, false, 0, 0};
+  const auto number = [&](const Action& action) {
+    for (const ActionWindow& window : collector->windows())
+      if (window.action == action) return window.external;
+    return std::uint64_t{0};
+  };
+  collector->action_begins(forward, {});
+  collector->action_begins(backward, {});
+  for (const Action& works : {forward, backward, forward, forward, backward}) {
+    collector->action_goes_on(works);
+    ASSERT_EQ(pushed.size(), 2U);
+    EXPECT_EQ(pushed.back(), number(works));
+  }
+  collector->action_ends(forward);
+  collector->action_ends(backward);
+  EXPECT_TRUE(pushed.empty());
+  EXPECT_NE(number(forward), number(backward));
 }
 
 }  // namespace

@@ -30,8 +30,16 @@ TEST(Turns, GoOnWhereTheOtherHandsOverOrEnds) {
           }
         };
       };
-      turns.run(part('a', first, 0), part('A', second, 1));
+      std::string workers;  // 0 or 1, as it is told before each part
+      turns.run(part('a', first, 0), part('A', second, 1),
+                [&](std::size_t turn) { workers.append(1, turn == 0 ? '0' : '1').append(seen.size(), '.'); });
       EXPECT_EQ(seen, order);
+      std::string expected;  // told once for parts in a row of one of them
+      for (std::size_t i = 0; i < seen.size(); ++i) {
+        const bool small = seen[i] >= 'a';
+        if (i == 0 || small != (seen[i - 1] >= 'a')) expected.append(1, small ? '0' : '1').append(i, '.');
+      }
+      EXPECT_EQ(workers, expected);
       EXPECT_EQ(turns.current(), 0U);
       EXPECT_FALSE(turns.shared());
     }

@@ -4,6 +4,13 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "bench/training/trainer/trainer.hpp"
+#include "core/run/step_observer.hpp"
+#include "kernels/cpu/cpu_operators.hpp"
 #include "tests/bench/training/mixtures/hidden_exchanges.hpp"
 #include "tests/bench/training/support/training_support.hpp"
 
@@ -104,6 +111,46 @@ TEST(OverlappedPairs, AreTheSameStepWithThePredictedMemory) {
     ++compared;
   }
   EXPECT_GT(compared, 1);
+}
+
+/// Looks on: whichever works has begun, and is another one than before.
+class WorkingActions final : public StepObserver {
+ public:
+  void action_begins(const Action& action, Bytes /*message*/) override {
+    open_.push_back(action);
+    last_.reset();
+  }
+  void action_goes_on(const Action& action) override {
+    EXPECT_EQ(open_.size(), 2U);
+    EXPECT_NE(std::find(open_.begin(), open_.end(), action), open_.end()) << to_string(action);
+    EXPECT_FALSE(last_ == action) << to_string(action);
+    last_ = action;
+    ++changes;
+  }
+  void action_ends(const Action& action) override { std::erase(open_, action); }
+  int changes = 0;
+
+ private:
+  std::vector<Action> open_;
+  std::optional<Action> last_;
+};
+
+/// Each layer of a pair hands over at its exchanges, and an observer hears of it.
+TEST(OverlappedPairs, TellWhichActionWorks) {
+  RunConfig config = config_of(kPairCases[0]);
+  if (config.parallel.world_size != world_ranks()) GTEST_SKIP() << "a case of two ranks";
+  config.parallel.ep.overlap_comm = true;
+  config.measure.warmup_steps = 0;
+  const Schedule schedule = schedule_for(config);
+  const auto& actions = schedule.actions.front();
+  const auto pairs = std::count_if(actions.begin(), actions.end(),
+                                   [](const Action& action) { return action.overlaps_next; });
+  ASSERT_GT(pairs, 0);
+  MpiCommunicator communicator(config.layout());
+  const auto operators = make_cpu_operators();
+  WorkingActions working;
+  train(config, schedule, *operators, communicator, communicator, host_memory(), {}, &working);
+  EXPECT_GE(working.changes, pairs * 2 * config.model.layers);
 }
 
 /// Weight gradients behind their pairs (delay_wgrad_compute) make the step without pairs.
