@@ -45,7 +45,8 @@ void become_cuda_program() {
   throw InputError(fmt::format("{} cannot be started: {}", program, std::strerror(errno)));
 }
 
-CudaRun train_on_cuda(const RunConfig& /*config*/, const Schedule& /*schedule*/, const RunFiles& /*files*/,
+CudaRun train_on_cuda(const RunConfig& /*config*/, const Schedule& /*schedule*/,
+                      const PlannedStep& /*rehearsed*/, const RunFiles& /*files*/,
                       MpiCommunicator& /*control*/, const training::StepProgress& /*progress*/) {
   throw Error("backend cuda runs in plumbline-cuda");
 }

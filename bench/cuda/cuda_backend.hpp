@@ -7,6 +7,7 @@
 
 #include "bench/evaluate/evaluation.hpp"
 #include "bench/measure/operators/operator_timer.hpp"
+#include "bench/plan/rehearsed_step.hpp"
 #include "bench/record/device_memory_report.hpp"
 #include "bench/record/gpu_report.hpp"
 #include "bench/record/node_report.hpp"
@@ -32,9 +33,11 @@ struct CudaRun {
 /// Trains on this rank's GPU; ranks of one host take its devices round robin, and share them if there are
 /// more ranks than devices. If a trace is asked for, CUPTI records the last step's kernels. They are tied to
 /// their actions on one clock and written next to the trace as FILE.kernels.json. To be called after MPI has
-/// been initialised and before any CUDA call. Throws InputError when there is no device. Collective.
-CudaRun train_on_cuda(const RunConfig& config, const Schedule& schedule, const RunFiles& files,
-                      MpiCommunicator& control, const training::StepProgress& progress);
+/// been initialised and before any CUDA call. `rehearsed`: run before, without messages, so that kernels are
+/// loaded and algorithms chosen. Throws InputError when there is no device. Collective.
+CudaRun train_on_cuda(const RunConfig& config, const Schedule& schedule, const PlannedStep& rehearsed,
+                      const RunFiles& files, MpiCommunicator& control,
+                      const training::StepProgress& progress);
 
 /// The same for `plumbline generate`.
 generation::GenerationResult generate_on_cuda(const RunConfig& config,

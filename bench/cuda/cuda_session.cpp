@@ -109,8 +109,9 @@ GpuReport gpu_report(Operators& operators, const TensorMemory& memory, std::vect
 
 void become_cuda_program() {}
 
-CudaRun train_on_cuda(const RunConfig& config, const Schedule& schedule, const RunFiles& files,
-                      MpiCommunicator& control, const training::StepProgress& progress) {
+CudaRun train_on_cuda(const RunConfig& config, const Schedule& schedule, const PlannedStep& rehearsed,
+                      const RunFiles& files, MpiCommunicator& control,
+                      const training::StepProgress& progress) {
   const std::string queues = use_all_queues();
   if (control.rank() == 0) say(queues);
   const NcclLog log;
@@ -161,8 +162,8 @@ CudaRun train_on_cuda(const RunConfig& config, const Schedule& schedule, const R
   rehearsing.add(&note);
   rehearsing.add(&timeline);  // forgets what it has noted when the step ends
   communicator.rehearse(true);
-  training::rehearse(config, schedule, *operators, communicator, control, device_memory(*operators),
-                     &rehearsing, host.get());
+  training::rehearse(rehearsed.config, rehearsed.schedule, *operators, communicator, control,
+                     device_memory(*operators), &rehearsing, host.get());
   communicator.rehearse(false);
   TensorMemory memory(*operators, communicator, config.machine.nccl_ub);
   memory_watch.tensors([&] { return memory.use(); });

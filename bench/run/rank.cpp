@@ -15,6 +15,7 @@
 #include "bench/measure/machine/recorded_variables.hpp"
 #include "bench/measure/machine/version.hpp"
 #include "bench/plan/plan.hpp"
+#include "bench/plan/rehearsed_step.hpp"
 #include "bench/processes/hosts/placement.hpp"
 #include "bench/processes/hosts/variables.hpp"
 #include "bench/processes/launch/rank_binding.hpp"
@@ -241,7 +242,8 @@ int run_as_rank(const RunConfig& config, const RunFiles& asked, int& argc, char*
           return train_emulated(config, schedule, hardware, communicator, progress,
                                 !files.trace.empty() || count_actions(schedule) <= kMostTimelineActions);
         case Backend::cuda: {
-          CudaRun run = train_on_cuda(config, schedule, files, communicator, progress);
+          CudaRun run = train_on_cuda(config, schedule, rehearsed_step(config, schedule), files, communicator,
+                                      progress);
           device_memory = std::move(run.device_memory);
           gpu = std::move(run.gpu);
           bus = std::move(run.bus);

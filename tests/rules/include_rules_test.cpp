@@ -158,7 +158,7 @@ constexpr Room kRooms[] = {
     {"bench/convert", "core/base core/checkpoints core/config core/config/families core/files core/tensor"},
     {"bench/cuda",
      "bench/cuda/times bench/evaluate bench/measure/calibrate bench/measure/machine bench/measure/operators "
-     "bench/processes/hosts "
+     "bench/plan bench/processes/hosts "
      "bench/processes/launch bench/record bench/training/generate bench/training/reinforcement "
      "bench/training/trainer core/backends/mpi core/backends/nccl core/base core/config core/profile "
      "core/run core/tensor kernels kernels/cuda <cublas> <cuda>"},

@@ -1,6 +1,7 @@
 // From a configuration to the schedule that is predicted and executed.
 #include "bench/plan/plan.hpp"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,11 +9,13 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <set>
 #include <string>
 
 #include "analysis/memory/memory_model.hpp"
 #include "analysis/predict/predict.hpp"
 #include "analysis/simulate/simulator.hpp"
+#include "bench/plan/rehearsed_step.hpp"
 #include "core/base/error.hpp"
 #include "core/config_text/matrix_config.hpp"
 #include "core/validate/validate.hpp"
@@ -185,6 +188,46 @@ TEST(Plan, DistillationFollowsTheFormulasAndBubbleFillIsShorter) {
       EXPECT_LT(found["bubble-fill"], 0.97 * found[other]) << ranks << " " << other;
     }
   }
+}
+
+/// A backend rehearses few micro-batches in place of hundreds, and sees all that a rank does.
+TEST(RehearsedStep, HasAllActionsOfTheStepInFewMicrobatches) {
+  const auto kinds = [](const Schedule& schedule) {
+    std::set<std::string> found;
+    for (std::size_t rank = 0; rank < schedule.actions.size(); ++rank)
+      for (const Action& action : schedule.actions[rank])
+        found.insert(
+            fmt::format("{} {} {} {}", rank, name_of(action.type), action.stage, action.overlaps_next));
+    return found;
+  };
+  struct Case {
+    const char* schedule;
+    int ranks, most;  // micro-batches of the rehearsal
+    int data = 1;
+  };
+  constexpr Case kCases[] = {{"gpipe", 4, 2},       {"1f1b", 1, 2},    {"1f1b", 4, 2, 2},
+                             {"interleaved", 4, 4}, {"zb-h1", 4, 4},   {"zb-h2", 4, 16},
+                             {"zb-v", 4, 8},        {"v-half", 4, 16}, {"dualpipe", 4, 16},
+                             {"dualpipev", 4, 16},  {"vocab-2", 4, 16}};
+  for (const Case& c : kCases) {
+    SCOPED_TRACE(c.schedule);
+    RunConfig config = config_of(c.schedule, c.ranks, 128);
+    if (std::string(c.schedule) == "interleaved") config.parallel.pp.virtual_chunks = 2;
+    if (std::string(c.schedule) == "vocab-2") {
+      config.parallel.pp.schedule = "1f1b";
+      config.parallel.pp.vocab_parallel = parse_vocab_parallel("vocab-2");
+    }
+    config.parallel.world_size = c.ranks * c.data;
+    config.batch.global_batch_size *= c.data;
+    const Schedule whole = schedule_for(config);
+    const PlannedStep step = rehearsed_step(config, whole);
+    EXPECT_GE(step.schedule.microbatches, 2);
+    EXPECT_LE(step.schedule.microbatches, c.most);
+    EXPECT_EQ(step.config.microbatches(), step.schedule.microbatches);
+    EXPECT_EQ(kinds(step.schedule), kinds(whole));
+  }
+  const RunConfig shortest = config_of("1f1b", 2, 2);
+  EXPECT_EQ(rehearsed_step(shortest, schedule_for(shortest)).config.batch.global_batch_size, 2);
 }
 
 }  // namespace
