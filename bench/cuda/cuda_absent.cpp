@@ -45,6 +45,10 @@ void become_cuda_program() {
   throw InputError(fmt::format("{} cannot be started: {}", program, std::strerror(errno)));
 }
 
+std::vector<std::pair<std::string, std::string>> cuda_library_versions() {
+  return {};
+}
+
 CudaRun train_on_cuda(const RunConfig& /*config*/, const Schedule& /*schedule*/,
                       const PlannedStep& /*rehearsed*/, const RunFiles& /*files*/,
                       MpiCommunicator& /*control*/, const training::StepProgress& /*progress*/) {

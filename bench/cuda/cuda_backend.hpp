@@ -4,6 +4,8 @@
 
 #include <functional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "bench/evaluate/evaluation.hpp"
 #include "bench/measure/operators/operator_timer.hpp"
@@ -21,6 +23,10 @@ namespace plumbline {
 /// In `plumbline`: replaces this process by plumbline-cuda with the same command line; throws InputError when
 /// it is not there. In plumbline-cuda: returns.
 void become_cuda_program();
+
+/// Libraries that choose kernels and algorithms, with their versions; "": not there. Makes no context on a
+/// device.
+std::vector<std::pair<std::string, std::string>> cuda_library_versions();
 
 struct CudaRun {
   training::TrainingResult training;

@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include "bench/cuda/cuda_backend.hpp"
 #include "bench/measure/machine/cuda_facts.hpp"
 #include "core/backends/nccl/nccl_communicator.hpp"
 #include "core/profile/cupti_collector.hpp"
@@ -40,12 +41,10 @@ CudaFacts look() {
   CudaFacts facts;
   facts.built = true;
   int driver = 0;
-  int runtime = 0;
   (void)cudaDriverGetVersion(&driver);
-  (void)cudaRuntimeGetVersion(&runtime);
-  facts.versions = {{"cuda_driver", thousands(driver)}, {"cuda_runtime", thousands(runtime)},
-                    {"cublaslt", cublas_version()},     {"cudnn", cudnn_version()},
-                    {"nccl", nccl_version()},           {"cupti", std::to_string(cupti_version())}};
+  facts.versions = cuda_library_versions();
+  facts.versions.insert(facts.versions.begin(), {"cuda_driver", thousands(driver)});
+  facts.versions.emplace_back("cupti", std::to_string(cupti_version()));
   int devices = 0;
   facts.problem = problem_of(cudaGetDeviceCount(&devices), driver);
   if (facts.problem.empty() && devices == 0) facts.problem = "this machine has no GPU";
@@ -65,6 +64,15 @@ CudaFacts look() {
 }
 
 }  // namespace
+
+std::vector<std::pair<std::string, std::string>> cuda_library_versions() {
+  int runtime = 0;
+  (void)cudaRuntimeGetVersion(&runtime);
+  return {{"cuda_runtime", thousands(runtime)},
+          {"cublaslt", cublas_version()},
+          {"cudnn", cudnn_version()},
+          {"nccl", nccl_version()}};
+}
 
 const CudaFacts& cuda_facts() {
   static const CudaFacts facts = look();

@@ -138,6 +138,8 @@ RankFacts facts_of(const RunConfig& config, const HardwareProfile& hardware) {
     for (const std::string& name : device_variables()) {
       if (is_of_all_hosts(name)) facts.emplace_back(name, process_variables()(name).value_or(""));
     }
+    for (const auto& [library, version] : cuda_library_versions())
+      facts.emplace_back("version of " + library, version);
   }
   facts.emplace_back("hardware profile (--hardware FILE gives all hosts the same)",
                      fmt::format("{} {:016x}", hardware.name, fnv1a(to_json(hardware))));
