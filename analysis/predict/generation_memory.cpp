@@ -14,7 +14,7 @@ namespace {
 
 /// The batch that a prefill has at once: an engine cuts prompts into passes.
 RunConfig prefilled_at_once(RunConfig config) {
-  const std::int64_t prompts = std::max<std::int64_t>(1, kEnginePassTokens / config.prompt_tokens());
+  const std::int64_t prompts = std::max<std::int64_t>(1, engine_pass_tokens(config) / config.prompt_tokens());
   config.batch.micro_batch_size = std::min(config.batch.micro_batch_size, prompts);
   return config;
 }

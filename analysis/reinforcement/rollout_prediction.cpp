@@ -110,7 +110,7 @@ RolloutPrediction predict_rollout(const RunConfig& config, std::span<const std::
   }
   StepTimes times(rollout, hardware);
   const std::int64_t together =
-      std::clamp<std::int64_t>(kEnginePassTokens / prompt, 1, made.sequences_at_once);
+      std::clamp<std::int64_t>(engine_pass_tokens(rollout) / prompt, 1, made.sequences_at_once);
   const Seconds pass = generation_of(rollout, together, prompt, 1, hardware).time.prefill;
   // Engines keep a prompt's cache for its group (automatic prefix caching: vLLM docs, features).
   const auto shared = static_cast<double>(engine ? config.reinforcement.group_size : 1);

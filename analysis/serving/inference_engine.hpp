@@ -14,6 +14,10 @@ namespace plumbline {
 /// Tokens that an engine prefills in a pass: max_num_batched_tokens of vLLM's offline use (vllm/engine/
 /// arg_utils.py), TensorRT-LLM's max_num_tokens (docs), SGLang's chunked_prefill_size on devices of 80 GB.
 inline constexpr std::int64_t kEnginePassTokens = 8192;
+/// The same, or as the configuration says.
+inline std::int64_t engine_pass_tokens(const RunConfig& config) {
+  return config.generation.pass_tokens > 0 ? config.generation.pass_tokens : kEnginePassTokens;
+}
 
 /// Host of an engine, behind which its GPUs wait.
 struct EngineHost {

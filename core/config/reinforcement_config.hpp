@@ -26,6 +26,7 @@ struct RolloutConfig {
   int pipeline = 0;       // likewise
   int world = 0;          // ranks of a pool of its own; 0: the ranks that train
   int max_sequences = 0;  // that a replica generates for at once; 0: the engine's default, own: all
+  std::int64_t pass_tokens = 0;  // that an engine prefills at once; 0: its default
   /// Share of a device's memory for weights and cache of the engine; 0: its default.
   double memory_utilization = 0;
   /// Tokens of a response: exp(N(mu, sigma²)) with this mean, cut at max_new_tokens. Mean 0: all have

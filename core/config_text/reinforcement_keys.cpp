@@ -11,6 +11,7 @@ constexpr KeyNames<4> kPlacements = {"colocated", "resident", "split", "one_step
 constexpr KeyNames<4> kFrameworks = {"none", "nemo-rl", "slime", "verl"};
 constexpr KeyNames<3> kEstimators = {"k1", "k2", "k3"};
 constexpr KeyNames<2> kAggregations = {"token_mean", "sequence_mean"};
+constexpr std::int64_t kMostPassTokens = std::int64_t{1} << 24;
 constexpr std::int64_t kMostResponses = std::numeric_limits<std::int32_t>::max();
 
 /// A model besides the actor.
@@ -51,6 +52,7 @@ std::vector<ConfigKey> reinforcement_keys() {
                   kMostRanks),
       integer_key("rollout_world_size", "", rollout(&RolloutConfig::world), 0, kMostRanks),
       integer_key("max_num_seqs", "", rollout(&RolloutConfig::max_sequences), 0, kMostResponses),
+      integer_key("max_num_batched_tokens", "", rollout(&RolloutConfig::pass_tokens), 0, kMostPassTokens),
       number_key("gpu_memory_utilization", rollout(&RolloutConfig::memory_utilization), 0, 1),
       number_key("response_length_mean", rollout(&RolloutConfig::length_mean), 0, 1e9),
       number_key("response_length_sigma", rollout(&RolloutConfig::length_sigma), 0, 5),

@@ -55,6 +55,7 @@ RunConfig rollout_config(const RunConfig& config) {
   made.reinforcement = {};
   made.generation.task = RunTask::generate;
   made.generation.draws = true;
+  made.generation.pass_tokens = rollout.pass_tokens;
   made.machine.software = rollout.software;
   made.parallel = {};
   made.parallel.tensor = rollout.tensor > 0 ? rollout.tensor : config.parallel.tensor;

@@ -63,7 +63,8 @@ PREDICTED = {
     "emulated_clock": "virtual", "mtp_num_layers": "1", "mtp_use_repeated_layer": "true", "keep_mtp_spec_in_bf16": "true", "mtp_loss_scaling_factor": "0.5",
     "distillation_temperature": "2", "num_prompts_per_step": "8", "num_generations_per_prompt": "4",
     "ppo_epochs": "2", "rollout_software": "vllm", "rl_framework": "nemo-rl", "rollout_placement": "resident",
-    "rollout_tensor_model_parallel_size": "2", "max_num_seqs": "16", "gpu_memory_utilization": "0.5",
+    "rollout_tensor_model_parallel_size": "2", "max_num_seqs": "16", "max_num_batched_tokens": "4096",
+    "gpu_memory_utilization": "0.5",
     "response_length_mean": "64", "kl_loss_coef": "0", "kl_loss_type": "k1"}
 # Keys whose prediction need not change: the meaning of auto there, clocks of runs, and formats of equal size
 # and speed.

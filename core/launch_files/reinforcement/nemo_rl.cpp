@@ -216,6 +216,7 @@ class Reader {
     take(in + "vllm_cfg.pipeline_parallel_size", "rollout_pipeline_model_parallel_size");
     take(in + "vllm_cfg.gpu_memory_utilization", "gpu_memory_utilization");
     take(in + "vllm_kwargs.max_num_seqs", "max_num_seqs");
+    take(in + "vllm_kwargs.max_num_batched_tokens", "max_num_batched_tokens");
     if (const std::string precision = text(in + "vllm_cfg.precision"); precision == "fp8")
       file_.approximated.push_back({in + "vllm_cfg.precision", place_of(in + "vllm_cfg.precision"),
                                     "a rollout in FP8 is predicted in 16 bits"});

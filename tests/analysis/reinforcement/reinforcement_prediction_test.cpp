@@ -254,6 +254,12 @@ TEST(ReinforcementPrediction, ChangesAsItShould) {
   EXPECT_LT(longer(half), 0.9);
   EXPECT_GT(longer({{"num_prompts_per_step", "32", ""}}), 1.4);
   EXPECT_GT(longer({{"max_num_seqs", "8", ""}}), 1.2);
+  const auto workspace = [](const char* tokens) {
+    return part_of(phase_of(predicted({{"max_num_batched_tokens", tokens, ""}}), "rollout"),
+                   "rollout workspace");
+  };
+  EXPECT_EQ(workspace("0"), workspace("8192"));
+  EXPECT_LT(workspace("1024"), workspace("8192"));
   EXPECT_LT(longer({{"packed_sequence", "true", ""}}), 0.9);
   EXPECT_LT(longer({{"kl_loss_coef", "0", ""}}), 1);
 }

@@ -94,6 +94,7 @@ const std::pair<const char*, Settings> kScripts[] = {
      "actor_rollout_ref.actor.fsdp_config.fsdp_size=8",
      {{"zero_stage", "2"}, {"world_size", "16"}, {"num_distributed_optimizer_instances", "2"}}},
     {"actor_rollout_ref.actor.fsdp_config.model_dtype=bfloat16", {{"software", "torchtune"}}},
+    {"actor_rollout_ref.rollout.max_num_batched_tokens=1536", {{"max_num_batched_tokens", "1536"}}},
     {"actor_rollout_ref.rollout.name=sglang actor_rollout_ref.rollout.gpu_memory_utilization=0.7",
      {{"rollout_software", "sglang"}, {"gpu_memory_utilization", "0.7"}}},
     {"--config-name=ppo_megatron_trainer.yaml actor_rollout_ref.actor.megatron.tensor_model_parallel_size=4 "
