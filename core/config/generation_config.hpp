@@ -29,7 +29,7 @@ struct GenerationConfig {
   std::int64_t prompt_length = 0;  // tokens of the longest prompt; 0: seq_length - max_new_tokens
   std::int64_t max_new_tokens = 128;
   std::int64_t pass_tokens = 0;  // that an engine prefills at once, of a rollout; 0: its default
-  bool draws = false;  // ids by chance, of a rollout, not the likeliest
+  bool draws = false;            // ids by chance, of a rollout, not the likeliest
   bool on() const { return task == RunTask::generate; }
 };
 

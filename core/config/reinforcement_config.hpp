@@ -22,10 +22,10 @@ struct RolloutConfig {
   std::string software = "plumbline";  // an inference engine, or plumbline's own generation
   RlFramework framework = RlFramework::none;
   RolloutPlacement placement = RolloutPlacement::colocated;
-  int tensor = 0;         // ranks of a replica that generates; 0: those of training
-  int pipeline = 0;       // likewise
-  int world = 0;          // ranks of a pool of its own; 0: the ranks that train
-  int max_sequences = 0;  // that a replica generates for at once; 0: the engine's default, own: all
+  int tensor = 0;                // ranks of a replica that generates; 0: those of training
+  int pipeline = 0;              // likewise
+  int world = 0;                 // ranks of a pool of its own; 0: the ranks that train
+  int max_sequences = 0;         // that a replica generates for at once; 0: the engine's default, own: all
   std::int64_t pass_tokens = 0;  // that an engine prefills at once; 0: its default
   /// Share of a device's memory for weights and cache of the engine; 0: its default.
   double memory_utilization = 0;
