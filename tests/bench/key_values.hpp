@@ -24,6 +24,7 @@ inline const std::map<std::string, std::vector<std::string>>& other_values() {
       {"rollout_pipeline_model_parallel_size", {"2"}},
       {"rollout_world_size", {"8"}},
       {"max_num_seqs", {"16"}},
+      {"max_num_batched_tokens", {"4096"}},
       {"gpu_memory_utilization", {"0.5"}},
       {"response_length_mean", {"64"}},
       {"response_length_sigma", {"0.5"}},
