@@ -106,7 +106,7 @@ std::string to_json(const ReinforcementResult& result, bool pools, bool numbers)
 ReinforcementPrediction add_prediction(const RunConfig& config, OrderedJson& json) {
   std::string note;
   const HardwareProfile hardware = hardware_of(config, note);
-  const ReinforcementPrediction prediction = predict_reinforcement(config, hardware, step_for);
+  ReinforcementPrediction prediction = predict_reinforcement(config, hardware, step_for);
   if (!note.empty()) say(fmt::format("note: {}\n", note));
   for (OrderedJson& phase : json["phases"]) {
     for (const StepPhase& each : prediction.phases) {
